@@ -1,0 +1,56 @@
+"""The advantage stage: StepTable -> float64[steps]. Only numpy; one file per method.
+
+    table = StepTable.from_rows(rows)
+    a = compute(table, "ptgpo", gamma=0.95, tau_expand=2)     # float64, one per row, in the order of the rows given
+
+Your own, in any importable module, named ``my_package.my_module:first_turn`` in the recipe (or ``@register("name")``):
+
+    from dataclasses import dataclass
+    from agentrl.advantage import Settings, StepTable, episode_sum, normalise, number
+
+    @dataclass(frozen=True, kw_only=True)
+    class FirstTurnSettings(Settings):              # beside gamma, norm_*, ...: its own keyword
+        rest: float = number(0.0)                   # weight of all later turns
+
+    def first_turn(table: StepTable, s: FirstTurnSettings):
+        outcome = episode_sum(table, table.reward)
+        advantage = normalise(outcome, table.trajectory_group, table.groups, s)
+        return advantage[table.trajectory] * (table.turn == 0) + s.rest * advantage[table.trajectory] * (table.turn > 0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import gigpo, grpo, ptgpo  # noqa: F401  (they register themselves)
+from .columns import Floats
+from .normalise import GroupStats, group_stats, normalise
+from .registry import METHODS, STATS, make_settings, register, resolve, run, settings_fields
+from .returns import discounted_sum, episode_sum, penalty, step_returns, terminal
+from .settings import Field, Range, Settings, number
+from .stats import describe
+from .table import StepTable
+
+__all__ = [
+    "METHODS", "Field", "GroupStats", "Range", "Settings", "StepTable", "compute", "compute_with_stats",
+    "describe", "discounted_sum", "episode_sum", "group_stats", "make_settings", "normalise", "number", "penalty",
+    "register", "resolve", "settings_fields", "step_returns", "terminal",
+]  # fmt: skip
+
+
+def compute(table: StepTable, name: str, **keywords: Any) -> Floats:
+    """Advantage of every row: float64[n], in the order of the rows that made the table.
+
+    ``name`` is a registered method or ``package.module:function``; ``keywords`` are its settings (see
+    ``settings_fields(name)``). Raises ValueError for an unknown method, an unknown keyword (naming the nearest) or a
+    value that is not allowed. Never NaN.
+    """
+    return run(table, name, make_settings(name, **keywords))
+
+
+def compute_with_stats(table: StepTable, name: str, **keywords: Any) -> tuple[Floats, dict[str, Any]]:
+    """The same, and what the method saw: see ``agentrl.advantage.stats.describe``; ptgpo adds its trees."""
+    settings = make_settings(name, **keywords)
+    advantage = run(table, name, settings)
+    extra = STATS[name](table, settings) if name in STATS else {}
+    return advantage, describe(table, advantage) | extra

@@ -1,0 +1,54 @@
+"""From whole groups of trajectories to the advantage stage's rows and the training batch: one row per turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agentrl.engine.training_spec import TrainingBatch
+from agentrl.episode.records import Trajectory, Turn
+
+Group = list[Trajectory]
+
+
+def rows_of(groups: Sequence[Group]) -> list[tuple[int, int, int, Trajectory, Turn]]:
+    """(group, trajectory, turn index, trajectory record, turn record) in a fixed order: by group, member, turn."""
+    rows = []
+    number = 0
+    for index, group in enumerate(groups):
+        for trajectory in sorted(group, key=lambda t: t.member):
+            rows += [(index, number, k, trajectory, turn) for k, turn in enumerate(trajectory.turns)]
+            number += 1
+    return rows
+
+
+def step_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """The rows that `StepTable.from_rows` takes. `reward` is the raw reward: the stage applies the penalty."""
+    return [
+        {
+            "group": group,
+            "trajectory": number,
+            "turn": k,
+            "reward": turn.reward,
+            "state": turn.state_key,
+            "action": turn.action,
+            "response_length": len(turn.response_ids),
+            "valid": turn.valid,
+            "success": trajectory.success,
+            "score": trajectory.score,
+        }
+        for group, number, k, trajectory, turn in rows_of(groups)
+    ]
+
+
+def training_batch(groups: Sequence[Group], advantages: np.ndarray) -> TrainingBatch:
+    """The engine's batch, in the order of `step_rows`; `advantages` is float64[rows]."""
+    turns = [turn for *_, turn in rows_of(groups)]
+    return TrainingBatch(
+        prompt_ids=[turn.prompt_ids for turn in turns],
+        response_ids=[turn.response_ids for turn in turns],
+        advantages=advantages,
+        rollout_log_probs=[turn.log_probs for turn in turns],
+    )

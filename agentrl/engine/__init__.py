@@ -1,0 +1,1 @@
+"""The seam with verl, vLLM and torch.distributed: nothing outside this package imports them."""

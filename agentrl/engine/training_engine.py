@@ -1,0 +1,133 @@
+"""verl's FSDP engine with three changes: logits only where a response token is predicted, our micro-batches, our steps.
+
+verl's engine computes logits over the vocabulary at every position and keeps those of the response. Prompts are ten
+times as long as responses here, so the model's head gets the hidden states of response positions alone (a forward
+pre-hook on the head: the model's own code is untouched, packed and padded inputs alike).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.distributed.tensor import DTensor
+from verl.utils.device import get_device_id
+from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_
+from verl.utils.torch_functional import entropy_from_logits, entropy_from_logits_with_chunking
+from verl.workers.engine import EngineRegistry
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+
+from agentrl.engine.training_plan import MicroBatch
+from agentrl.engine.training_schedule import factor
+
+# verl takes the engine class by (device, vendor) and reads the vendor from VERL_ENGINE_VENDOR when that is set.
+VENDOR = "agentrl"
+ENTROPY_CHUNK = 2048
+
+
+@EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device=["cpu", "cuda"], vendor=VENDOR)
+class ResponseEngine(FSDPEngineWithLMHead):
+    """Log-probs and entropy of response tokens, [B, R]; everything else is verl's."""
+
+    _selected: torch.Tensor | None = None
+    # arguments of `factor`; set before `initialize`, as verl's optimiser settings know two schedules only
+    schedule: dict[str, Any] = {"schedule": "constant", "warmup_steps": 0, "total_steps": 1}
+
+    def initialize(self) -> None:
+        super().initialize()
+        self.module.get_output_embeddings().register_forward_pre_hook(self._keep_selected)
+
+    def _keep_selected(self, head: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor] | None:
+        if self._selected is None:
+            return None
+        hidden = inputs[0]
+        return (hidden.reshape(-1, hidden.shape[-1])[self._selected],)
+
+    def forward_step(self, micro_batch: MicroBatch, loss_function: Any, forward_only: bool) -> tuple[Any, dict]:
+        raise NotImplementedError("use response_outputs and train_on: this engine takes agentrl's micro-batches")
+
+    def response_outputs(
+        self, batch: MicroBatch, temperature: float, entropy: bool = True, entropy_gradient: bool = False
+    ) -> dict[str, torch.Tensor]:
+        """log_probs and (on request) entropy, float32 [B, R], zero beyond a row's response."""
+        device = torch.device(get_device_id())
+        ids = torch.tensor(batch.ids, device=device, dtype=torch.long)
+        prompts = torch.tensor(batch.prompt_lengths, device=device, dtype=torch.long)
+        responses = torch.tensor(batch.response_lengths, device=device, dtype=torch.long)
+        real = torch.arange(batch.loss_mask.shape[1], device=device) < responses[:, None]  # [B, R]
+        row, offset = real.nonzero(as_tuple=True)
+        position = prompts[row] + offset
+        labels = ids[row, position]
+        if self.engine_config.use_remove_padding:
+            # One packed row; attention keeps the rows apart by the positions that start again at 0.
+            lengths = prompts + responses
+            starts = F.pad(lengths.cumsum(0), (1, 0))
+            kept = torch.arange(ids.shape[1], device=device) < lengths[:, None]
+            positions = torch.arange(ids.shape[1], device=device).expand_as(ids)[kept]
+            inputs = {"input_ids": ids[kept][None], "position_ids": positions[None]}
+            self._selected = starts[row] + position - 1
+        else:
+            # Padding is on the right, where causal attention never looks: no mask is needed, the fast kernel applies.
+            inputs = {"input_ids": ids}
+            self._selected = row * ids.shape[1] + position - 1
+        try:
+            with self._autocast(device):
+                logits = self.module(**inputs, attention_mask=None, use_cache=False).logits
+        finally:
+            self._selected = None
+        logits = logits.reshape(-1, logits.shape[-1])
+        if logits.shape[0] != labels.shape[0]:
+            raise RuntimeError(
+                f"the model returned {logits.shape[0]} rows of logits for {labels.shape[0]} response tokens: "
+                f"{type(self.module).__name__} does not pass hidden states to its head in the usual way"
+            )
+        logits = logits.float()
+        if temperature != 1:
+            logits = logits / temperature
+        outputs = {"log_probs": -F.cross_entropy(logits, labels, reduction="none")}
+        if entropy_gradient:
+            outputs["entropy"] = entropy_from_logits(logits)
+        elif entropy:
+            with torch.no_grad():
+                outputs["entropy"] = entropy_from_logits_with_chunking(logits.detach(), ENTROPY_CHUNK)
+        return {
+            name: torch.zeros(real.shape, device=device).masked_scatter(real, value) for name, value in outputs.items()
+        }
+
+    def _autocast(self, device: torch.device) -> torch.autocast:
+        dtype = self._autocast_dtype
+        return torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32)
+
+    def train_on(self, losses: Iterable[Callable[[], torch.Tensor]], count: int) -> tuple[float, bool]:
+        """One optimiser step over `count` micro-batch losses, each built when it is its turn.
+
+        Returns (gradient norm before clipping, whether the step was taken). A loss or gradient that is not finite
+        leaves weights and optimiser as they are, on every worker.
+        """
+        self.optimizer.zero_grad()
+        finite = None
+        for i, build in enumerate(losses):
+            with self._gradient_sync_context(is_last_micro_batch=i == count - 1):
+                loss = build()
+                loss.backward()
+            ok = torch.isfinite(loss.detach())
+            finite = ok if finite is None else finite & ok
+        assert finite is not None
+        flag = finite.float()
+        torch.distributed.all_reduce(flag, op=torch.distributed.ReduceOp.MIN, group=self.get_data_parallel_group())
+        norm = fsdp2_clip_grad_norm_(self.module.parameters(), max_norm=self.optimizer_config.clip_grad)
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
+        value = norm.item()
+        taken = bool(flag.item() > 0) and math.isfinite(value)
+        if taken:
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        return value, taken
+
+    def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, partial(factor, **self.schedule))

@@ -1,0 +1,190 @@
+"""The driver's handle on the trainer: a verl RayWorkerGroup of our training workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentrl.engine.training_plan import plan
+from agentrl.engine.training_spec import TrainingBatch, TrainingSpec
+
+PLATFORM_MODULE = "agentrl.engine.cpu_platform"
+RELEASE_TIMEOUT_S = 10.0
+
+
+def environment_variables(spec: TrainingSpec) -> dict[str, str]:
+    """What a process needs before it imports verl: our platform (CPU only), our engine, quiet logs, its threads."""
+    variables = {
+        "VERL_ENGINE_VENDOR": "agentrl",
+        "VERL_LOGGING_LEVEL": "WARN",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": str(spec.threads),
+        "PYTHONWARNINGS": "ignore::UserWarning:verl.workers.engine",  # of engines that are not installed
+    }
+    if spec.device == "cpu":
+        variables |= {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": PLATFORM_MODULE, "CUDA_VISIBLE_DEVICES": ""}
+    return variables
+
+
+class TrainingGroup:
+    """Calls block until all workers have answered. One call at a time.
+
+    log_probs, update: rows in, results in the order of the rows. publish_weights: for the rollout router.
+    """
+
+    def __init__(self, spec: TrainingSpec, workers: Any, pool: Any, store: Any = None) -> None:
+        self.spec = spec
+        self._store = store  # the workers' meeting point lives as long as they do
+        self.version = 0
+        self._workers = workers
+        self._pool = pool
+
+    @classmethod
+    def start(cls, spec: TrainingSpec, *, pool: Any = None, colocate: int = 1) -> TrainingGroup:
+        """Start the workers and load the model. Needs an initialised Ray.
+
+        pool: a verl RayResourcePool to sit in (colocated placement shares one); a new one when None, whose bundles
+        have room for `colocate` processes each.
+        """
+        import ray
+
+        if not ray.is_initialized():
+            raise RuntimeError("start Ray before the training group (ray.init)")
+        variables = environment_variables(spec)
+        if spec.device == "cpu":
+            # also here, where verl is about to be imported for its controller
+            os.environ.update({k: v for k, v in variables.items() if k.startswith("VERL_")})
+        warnings.filterwarnings("ignore", category=UserWarning, module="verl.workers.engine")
+        from verl.single_controller.ray import RayClassWithInitArgs, RayResourcePool, RayWorkerGroup
+
+        if spec.device == "cpu":
+            from agentrl.engine import cpu_platform
+
+            cpu_platform.activate()
+        from agentrl.engine.training_process import meeting_point
+        from agentrl.engine.training_worker import TrainingWorker
+
+        kind = "GPU" if spec.device == "cuda" else "CPU"
+        have = ray.cluster_resources().get(kind, 0)
+        if pool is None:
+            if have < spec.workers * (colocate if kind == "CPU" else 1):
+                raise RuntimeError(
+                    f"the training group needs {spec.workers} {kind}s and Ray has {have:g}: lower actor.workers, "
+                    f"or start Ray with more"
+                )
+            pool = RayResourcePool(
+                process_on_nodes=[spec.workers // spec.nodes] * spec.nodes,
+                use_gpu=spec.device == "cuda",
+                max_colocate_count=colocate,
+            )
+        store, address = meeting_point(spec.workers)
+        host, port = address or ("127.0.0.1", 0)
+        workers = RayWorkerGroup(
+            resource_pool=pool,
+            ray_cls_with_init=RayClassWithInitArgs(ray.remote(TrainingWorker), spec, address),
+            device_name=spec.device,
+            worker_env=variables,
+            # verl would look for a free port that somebody may take before the workers do; ours is held already
+            master_addr=host,
+            master_port=str(port),
+        )
+        group = cls(spec, workers, pool, store)
+        try:
+            group.describe()  # returns when all have loaded the model, raises when one failed
+        except BaseException:
+            group.close()
+            raise
+        return group
+
+    def log_probs(
+        self, batch: TrainingBatch, model: str = "actor", temperature: float = 1.0
+    ) -> list[np.ndarray]:
+        """float32[response tokens] per row, under "actor" or "reference"."""
+        if model not in ("actor", "reference"):
+            raise ValueError(f"model={model!r}: must be 'actor' or 'reference'")
+        if model == "reference" and not self.spec.reference:
+            raise ValueError("this training group was started without a reference model: set reference=True")
+        batch.check()
+        plans = self._plan(batch, 1)
+        n = self.spec.workers
+        answers = self._workers.row_log_probs(plans, [model] * n, [temperature] * n)
+        found = dict(pair for answer in answers for pair in answer)
+        return [found[i] for i in range(len(batch))]
+
+    def update(self, batch: TrainingBatch, mini_batches: int = 1, temperature: float = 1.0) -> dict[str, float]:
+        """`mini_batches` optimiser steps over the rows, each row once. Metrics: see `TrainingWorker.update`.
+
+        Losses and entropies are means (`loss_aggregation`); `clip_fraction`, `kl`, `entropy`, `log_prob_gap` are per
+        response token that counts; `skipped_steps` had a loss or gradient that was not finite and changed nothing.
+        """
+        start = time.perf_counter()
+        batch.check()
+        plans = self._plan(batch, mini_batches)
+        n = self.spec.workers
+        metrics = dict(self._workers.update(plans, [temperature] * n)[0])
+        self.version += 1
+        metrics["seconds"] = time.perf_counter() - start
+        lengths = [len(p) + len(r) for p, r in zip(batch.prompt_ids, batch.response_ids, strict=True)]
+        metrics["input_tokens"] = sum(lengths)
+        metrics["tokens_per_second"] = sum(lengths) / metrics["seconds"]
+        return metrics
+
+    def publish_weights(self, version: int | None = None) -> Any:
+        """The descriptor of the current weights, for `RolloutRouter.update_weights`. `version`: updates so far, if None."""
+        return self._workers.publish(self.version if version is None else version)[0]
+
+    def connect_rollout(self, handles: list[Any], engines_per_worker: int = 1) -> None:
+        """Where weights go over "nccl" and "ipc" (`RolloutRouter.handles`); "shm" needs no connection."""
+        self._workers.connect(tuple(handles), engines_per_worker)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write everything needed to continue; `folder`/huggingface loads in transformers as it lies."""
+        path = Path(folder).absolute()
+        path.mkdir(parents=True, exist_ok=True)
+        self._workers.save(str(path))
+
+    def load(self, folder: str | os.PathLike[str]) -> None:
+        """Continue from `folder`. ValueError when it was written by another number of workers."""
+        path = Path(folder).absolute()
+        layout = path / "fsdp_config.json"
+        if not layout.is_file():
+            raise ValueError(f"{path} is not a training checkpoint: it has no {layout.name}")
+        written = json.loads(layout.read_text())["world_size"]
+        if written != self.spec.workers:
+            raise ValueError(
+                f"{path} was written by {written} training workers and this run has {self.spec.workers}: "
+                f"set actor.workers={written}, or start from the model in {path / 'huggingface'}"
+            )
+        self._workers.load(str(path))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """All parameters in float32 by Hugging Face name (small models)."""
+        return dict(self._workers.weights()[0])
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One dict per worker: pid, threads, parameters of the rank, engine class."""
+        return list(self._workers.describe())
+
+    def close(self) -> None:
+        """Stop the workers and give their resources back."""
+        import ray
+
+        try:
+            ray.get([worker.release.remote() for worker in self._workers.workers], timeout=RELEASE_TIMEOUT_S)
+        except (ray.exceptions.RayError, TimeoutError):
+            pass  # dead already, or stuck: it is killed next
+        for worker in self._workers.workers:
+            ray.kill(worker)
+        for group in self._pool.pgs or []:
+            ray.util.remove_placement_group(group)
+        self._pool.pgs = None
+
+    def _plan(self, batch: TrainingBatch, mini_batches: int) -> Any:
+        spec = self.spec
+        return plan(batch, spec.workers, mini_batches, spec.max_tokens_per_micro_batch, spec.micro_batch_size)

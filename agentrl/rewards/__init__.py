@@ -1,0 +1,5 @@
+"""Rewards: what a trajectory's rows are paid."""
+
+from agentrl.rewards.outcome import RewardSpec
+
+__all__ = ["RewardSpec"]

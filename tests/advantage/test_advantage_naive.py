@@ -1,0 +1,83 @@
+"""Against the naive implementation, to 1e-9 (relative to the size of the advantage), on many random tables."""
+
+import random
+
+import advantage_naive as naive
+import numpy as np
+import pytest
+from advantage_tables import random_rows
+
+from agentrl.advantage import StepTable, compute
+
+CHUNKS = range(10)
+PER_CHUNK = 80
+
+
+def same(got, expected):
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+
+
+def tables(chunk, count=PER_CHUNK):
+    rng = random.Random(chunk)
+    for _ in range(count):
+        rows = random_rows(rng)
+        # The penalty follows the size of the rewards: 0.1 beside 1e6 would leave too few digits to compare to 1e-9.
+        yield rng, rows, rng.choice([0.0, 0.1]) * max(1.0, *(abs(row["reward"]) for row in rows))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_grpo(chunk):
+    for rng, rows, penalty in tables(chunk):
+        norm = {"mode": rng.choice(["mean_std", "mean"]), "ddof": rng.choice([0, 1]), "eps": rng.choice([0.0, 1e-6])}
+        got = compute(StepTable.from_rows(rows), "grpo", invalid_action_penalty=penalty,
+                      norm_mode=norm["mode"], norm_ddof=norm["ddof"], norm_eps=norm["eps"])  # fmt: skip
+        same(got, naive.grpo(rows, penalty, **norm))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_gigpo(chunk):
+    for rng, rows, penalty in tables(chunk):
+        gamma, omega = rng.choice([0.0, 0.5, 0.95, 1.0]), rng.choice([0.0, 0.8, 1.0])
+        mode = rng.choice(["mean_std", "mean"])
+        got = compute(StepTable.from_rows(rows), "gigpo", gamma=gamma, omega=omega, norm_mode=mode,
+                      invalid_action_penalty=penalty)  # fmt: skip
+        same(got, naive.gigpo(rows, gamma, omega, penalty, mode=mode))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_ptgpo(chunk):
+    for rng, rows, penalty in tables(chunk):
+        options = {
+            "gamma": rng.choice([0.0, 0.5, 0.95, 1.0]),
+            "max_depth": rng.choice([None, None, 0, 1, 2, 4]),
+            "aggregate": rng.choice(["sum", "sum", "mean", "nearest"]),
+            "tree_penalty": rng.random() < 0.3,
+            "episode_reward": rng.choice(["terminal", "sum"]),
+        }
+        tau, ddof = rng.choice([1, 2, 2, 3, 4]), rng.choice([0, 1])
+        merge = rng.random() < 0.7
+        got = compute(StepTable.from_rows(rows), "ptgpo", tau_expand=tau, norm_ddof=ddof, **options,
+                      invalid_action_penalty=penalty, invalid_key="merge" if merge else "text")  # fmt: skip
+        same(got, naive.ptgpo(rows, tau=tau, ddof=ddof, penalty=penalty, merge=merge, **options))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_preset_verl_agent(chunk):
+    for rng, rows, penalty in tables(chunk):
+        gamma, omega, mode = rng.choice([0.95, 1.0]), rng.choice([0.5, 1.0]), rng.choice(["mean_std", "mean"])
+        if has_round_off(rows, gamma, penalty):
+            continue
+        table = StepTable.from_rows(rows)
+        got = compute(table, "gigpo", preset="verl_agent", gamma=gamma, omega=omega, norm_mode=mode,
+                      invalid_action_penalty=penalty)  # fmt: skip
+        same(got, naive.verl_agent(rows, gamma, omega, penalty, mode))
+        got = compute(table, "grpo", preset="verl_agent", norm_mode=mode, invalid_action_penalty=penalty)
+        same(got, naive.verl_agent(rows, penalty=penalty, mode=mode, step=False))
+
+
+def has_round_off(rows, gamma, penalty):
+    """The public code has no floor: spreads that are only round-off (below 1e-5) are noise in both, so not compared."""
+    options = {"preset": "verl_agent", "gamma": gamma, "invalid_action_penalty": penalty}
+    table = StepTable.from_rows(rows)
+    with_floor = compute(table, "gigpo", **options, norm_floor=1e-5)
+    return not np.allclose(with_floor, compute(table, "gigpo", **options), rtol=0, atol=1e-9)

@@ -1,0 +1,148 @@
+"""Every refused input: exit status 2, one plain sentence with key, value and remedy, in under 3 seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RECIPE = "+recipe=ptgpo_webshop"
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 3.0
+
+
+def refused(*words: str, cwd: Path, environment: dict[str, str] | None = None) -> str:
+    """What the program says when it refuses; the best of two tries is timed, for this machine may be busy."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "AGENTRL_RECIPES": str(ROOT / "recipes"), **(environment or {})}
+    env.pop("RAY_ADDRESS", None) if environment is None or "RAY_ADDRESS" not in environment else None
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "agentrl.main", *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=60
+        )
+        seconds.append(time.perf_counter() - start)
+        if seconds[-1] < LIMIT_S:
+            break
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    assert min(seconds) < LIMIT_S, f"{seconds} s"
+    message = done.stderr.strip().splitlines()[-1]
+    assert message.startswith("agentrl: "), done.stderr
+    return message
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["+recipe=ptgo_webshop"], ["recipe=ptgo_webshop", "ptgpo_webshop"]),
+        ([RECIPE, "trainer.grop_size=4"], ["trainer.grop_size=4", "group_size"]),
+        ([RECIPE, "group_size=4"], ["group_size=4", "trainer.group_size"]),
+        ([RECIPE, "advantage.tau=4"], ["tau", "tau_expand"]),
+        ([RECIPE, "actor.workers=two"], ["actor.workers='two'", "integer"]),
+        ([RECIPE, "actor.learning_rate=-1"], ["actor.learning_rate=-1", "greater than or equal to 0"]),
+        ([RECIPE, "trainer.group_size=1"], ["trainer.group_size=1", "2 or more"]),
+        ([RECIPE, "actor.mini_batches=3"], ["actor.mini_batches=3", "trainer.groups_per_step", "1, 2, 4"]),
+        ([RECIPE, "episode.max_response_tokens=9999"], ["episode.max_response_tokens=9999", "lower"]),
+        ([RECIPE, "rollout.max_model_len=20"], ["rollout.max_model_len=20", "raise it"]),
+        ([RECIPE, "environment.name=webshp"], ["environment.name=webshp", "webshop"]),
+        ([RECIPE, "environment=alfwrld"], ["environment=alfwrld", "there is no such environment"]),
+        ([RECIPE, "environment.options.observation_mod=text"], ["observation_mod", "observation_mode"]),
+        ([RECIPE, "advantage=gae"], ["advantage=gae", "gigpo"]),
+        ([RECIPE, "scale=tpu"], ["scale=tpu", "cpu"]),
+        ([RECIPE, "model.path=./nowhere"], ["model.path=./nowhere", "tiny"]),
+        ([RECIPE, "evaluation.tasks=1000000"], ["evaluation.tasks=1000000", "lower"]),
+        ([RECIPE, "prompt=compakt"], ["prompt=compakt", "compact"]),
+        ([RECIPE, "rollout.workers=500"], ["rollout.workers=500", "501 cores"]),
+        ([RECIPE, "scale=gpu", "actor.workers=64"], ["actor.workers=64", "GPUs"]),
+        ([RECIPE, "trainer"], ["'trainer'", "key=value"]),
+        (["--verbose"], ["--verbose", "--help"]),
+        ([], ["+recipe=ptgpo_webshop"]),
+        (["resume=./nowhere"], ["resume=", "nowhere", "folder of a run"]),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else None,
+)
+def test_refused(words: list[str], parts: list[str], tmp_path: Path) -> None:
+    message = refused(*words, cwd=tmp_path)
+    for part in parts:
+        assert part in message
+
+
+def test_model_without_chat_template(tmp_path: Path) -> None:
+    source = ROOT / "agentrl" / "assets" / "tiny_policy"
+    model = tmp_path / "model"
+    shutil.copytree(source, model)
+    (model / "chat_template.jinja").unlink(missing_ok=True)
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    settings.pop("chat_template", None)
+    (model / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert "chat template" in refused(RECIPE, f"model.path={model}", cwd=tmp_path)
+
+
+def test_dead_ray_address(tmp_path: Path) -> None:
+    message = refused(RECIPE, cwd=tmp_path, environment={"RAY_ADDRESS": "127.0.0.1:1"})
+    assert "RAY_ADDRESS=127.0.0.1:1" in message and "unset it" in message
+
+
+def test_run_directory_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    assert "taken" in refused(RECIPE, "trainer.run_dir=taken", cwd=tmp_path)
+
+
+def test_no_write_permission(tmp_path: Path) -> None:
+    # /proc refuses even root; a folder without write permission does not
+    message = refused(RECIPE, "trainer.run_dir=/proc/agentrl-run", cwd=tmp_path)
+    assert "trainer.run_dir=/proc/agentrl-run" in message and "permission" in message
+
+
+def stopped_run(folder: Path, **changes: object) -> Path:
+    """A run folder with one finished checkpoint, as the driver writes it."""
+    from agentrl.config import compose_config
+    from agentrl.driver.checkpoint import save_checkpoint
+    from agentrl.environments.registry import load_environment
+
+    config = compose_config([RECIPE])
+    fingerprint = load_environment("webshop").tasks("train", **config.environment.options).fingerprint
+    folder.mkdir()
+    (folder / "command.json").write_text(json.dumps({"overrides": [RECIPE]}))
+    state = {"step": 1, "cursor": 16, "recipe": "ptgpo_webshop", "data_fingerprint": fingerprint, **changes}
+    for step in (1, 2):
+        save_checkpoint(folder, step, state, lambda path: (path.mkdir(), (path / "weights").write_text("w"))[0], keep=2)
+    return folder
+
+
+def test_resume_with_another_recipe(tmp_path: Path) -> None:
+    run = stopped_run(tmp_path / "run")
+    assert "ptgpo_webshop" in refused("+recipe=grpo_webshop", f"resume={run}", cwd=tmp_path)
+
+
+def test_resume_with_other_data(tmp_path: Path) -> None:
+    run = stopped_run(tmp_path / "run", data_fingerprint="0123")
+    message = refused(f"resume={run}", cwd=tmp_path)
+    assert "fingerprint 0123" in message and "new run" in message
+
+
+def test_corrupt_checkpoint_offers_the_last_good_one(tmp_path: Path) -> None:
+    run = stopped_run(tmp_path / "run")
+    (run / "checkpoints" / "step_2" / "actor" / "weights").write_text("x")
+    message = refused(f"resume={run}", cwd=tmp_path)
+    assert "step_2 is corrupt" in message and "last good one is step_1" in message
+
+
+def test_help_and_cfg_are_quick(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "AGENTRL_RECIPES": str(ROOT / "recipes")}
+    for words, expected in (["--help"], "+recipe=gigpo_webshop"), ([RECIPE, "--cfg", "job"], "group_size: 8"):
+        seconds = []
+        for _ in range(2):
+            start = time.perf_counter()
+            done = subprocess.run([sys.executable, "-m", "agentrl.main", *words], cwd=tmp_path, env=env,
+                                  capture_output=True, text=True, timeout=60)  # fmt: skip
+            seconds.append(time.perf_counter() - start)
+        assert done.returncode == 0 and expected in done.stdout
+        assert min(seconds) < LIMIT_S
