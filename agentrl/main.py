@@ -1,9 +1,9 @@
 """The entry: compose, validate, connect to Ray, run. Nothing heavy is imported before the configuration has passed.
 
-    python -m agentrl.main +recipe=ptgpo_webshop                 train
-    python -m agentrl.main +recipe=ptgpo_webshop --cfg job       print the configuration and stop
-    python -m agentrl.main resume=RUN_DIR                        go on with a stopped run
-    python -m agentrl.main --help
+python -m agentrl.main +recipe=ptgpo_webshop                 train
+python -m agentrl.main +recipe=ptgpo_webshop --cfg job       print the configuration and stop
+python -m agentrl.main resume=RUN_DIR                        go on with a stopped run
+python -m agentrl.main --help
 """
 
 from __future__ import annotations

@@ -100,15 +100,15 @@ def main() -> None:
         )
         lowest, _ = timed(floor(table), repeats)
         print(f"  floor      {lowest:9.3f} ms")
-        best, median = timed(lambda: StepTable.from_rows(dicts), max(3, repeats // 10))  # noqa: B023
+        best, median = timed(lambda: StepTable.from_rows(dicts), max(3, repeats // 10))
         print(f"  from_rows  {best:9.3f} ms   median {median:9.3f}")
         for name, target in TARGETS_MS.items():
             options = {"invalid_action_penalty": 0.1}
-            best, median = timed(lambda: compute(table, name, **options), repeats)  # noqa: B023
+            best, median = timed(lambda: compute(table, name, **options), repeats)
             verdict = ("ok" if median <= target else "TOO SLOW") + f" (<= {target:g})" if rows == 6400 else ""
             print(f"  {name:<9}  {best:9.3f} ms   median {median:9.3f}   {best / lowest:6.1f} x floor   {verdict}")
         stuck = StepTable.from_columns(columns(rows, stuck=True))
-        best, median = timed(lambda: compute(stuck, "ptgpo"), max(3, repeats // 5))  # noqa: B023
+        best, median = timed(lambda: compute(stuck, "ptgpo"), max(3, repeats // 5))
         print(f"  ptgpo worst{best:9.3f} ms   median {median:9.3f}   {best / lowest:6.1f} x floor")
         seen = compute_with_stats(table, "ptgpo")[1]
         print(f"  coverage {seen['state_group_coverage']:.2f}, trees by depth {seen['tree_depth_histogram']}")

@@ -1,8 +1,8 @@
 """`python -m agentrl.coldstart`: supervised fine-tuning on demonstrations, and the tiny policy that agentrl carries.
 
-    python -m agentrl.coldstart tiny-policy [--out FOLDER]     make the policy from nothing (`make tiny-policy`)
-    python -m agentrl.coldstart measure MODEL                  success of a checkpoint on held-out WebShop goals
-    python -m agentrl.coldstart sft MODEL RECORDS.jsonl OUT    fine-tune on {"messages": [...], "response": "..."} lines
+python -m agentrl.coldstart tiny-policy [--out FOLDER]     make the policy from nothing (`make tiny-policy`)
+python -m agentrl.coldstart measure MODEL                  success of a checkpoint on held-out WebShop goals
+python -m agentrl.coldstart sft MODEL RECORDS.jsonl OUT    fine-tune on {"messages": [...], "response": "..."} lines
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ def _measure(given: argparse.Namespace) -> int:
     model = AutoModelForCausalLM.from_pretrained(given.model).float().eval()
     shop = open_shop(AutoTokenizer.from_pretrained(given.model))
     for temperature in given.temperatures:
-        found = measure(
-            model, shop, split=given.split, level=given.level, goals=given.goals, temperature=temperature
-        )
+        found = measure(model, shop, split=given.split, level=given.level, goals=given.goals, temperature=temperature)
         print(f"{given.split} {given.level} temperature {temperature:g}: " + json.dumps(found), flush=True)
     return 0
 

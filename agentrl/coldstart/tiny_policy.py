@@ -26,13 +26,27 @@ from agentrl.episode.prompt import WindowRenderer
 OPTIONS = {"observation_mode": "compact", "results_per_page": 5}
 LEVELS = ("easy", "medium")
 HISTORY = 2
-THOUGHTS = "search match next back look buy color size shoe bed length pack flavor scent storage weight material".split()
-WANDER = Slips(
-    poor_query=0.4, wrong_item=0.4, keep=0.3, buy_early=0.1, wrong_option=0.3, dawdle=0.12, malformed=0.03
-)
-CLUMSY = Slips(
-    poor_query=0.3, wrong_item=0.4, keep=0.5, buy_early=0.3, wrong_option=0.3, dawdle=0.12, malformed=0.05
-)
+THOUGHTS = [
+    "search",
+    "match",
+    "next",
+    "back",
+    "look",
+    "buy",
+    "color",
+    "size",
+    "shoe",
+    "bed",
+    "length",
+    "pack",
+    "flavor",
+    "scent",
+    "storage",
+    "weight",
+    "material",
+]
+WANDER = Slips(poor_query=0.4, wrong_item=0.4, keep=0.3, buy_early=0.1, wrong_option=0.3, dawdle=0.12, malformed=0.03)
+CLUMSY = Slips(poor_query=0.3, wrong_item=0.4, keep=0.5, buy_early=0.3, wrong_option=0.3, dawdle=0.12, malformed=0.05)
 CAREFUL = Slips()
 
 
@@ -73,10 +87,14 @@ def tiny_tokenizer(env: Any, prompts: dict[str, str], tasks: list[str]) -> Any:
         for group, values in product["options"].items():
             texts.append(f"{group} : {' '.join(f'[{value}]' for value in values)} chosen {values[0]}\n".lower())
         texts.append(" ".join([product["Description"], *product["BulletPoints"]]).lower())
-    texts += ["[buy now] [< prev] [next >] [description] [features] [reviews] [back to search]\nresults page 1\nsearch page"]
+    texts += [
+        "[buy now] [< prev] [next >] [description] [features] [reviews] [back to search]\nresults page 1\nsearch page"
+    ]
     texts += [*THOUGHTS, "user\nassistant\ntask: done: none\npage: "]
     # every word as it stands at the start of an argument and as it stands within a text
-    words = sorted(set(re.findall(r"\b[a-z]+\b", " ".join(text for text in texts)))) + [str(number) for number in range(151)]
+    words = sorted(set(re.findall(r"\b[a-z]+\b", " ".join(text for text in texts)))) + [
+        str(number) for number in range(151)
+    ]
     always = [asin.lower() for asin in env.catalogue.products]
     always += [form for word in words for form in (word, f" {word}")] + [f" ${number}" for number in range(151)]
     always += [f"{space}{verb}[" for space in ("", " ") for verb in ("search", "click")]
@@ -118,7 +136,9 @@ def new_model(tokenizer: Any, seed: int = 0) -> Any:
         plain = word.removeprefix("$")
         if plain:
             common = first.setdefault(plain, table[index].clone())
-            table[index] = 0.9 * common + 0.2 * table[index] + 0.4 * spaced * (word != token) + 0.4 * dollars * (plain != word)
+            table[index] = (
+                0.9 * common + 0.2 * table[index] + 0.4 * spaced * (word != token) + 0.4 * dollars * (plain != word)
+            )
     return model
 
 

@@ -50,7 +50,12 @@ def _merges(texts: Sequence[str], count: int) -> tuple[list[str], list[tuple[str
 
 
 def build_tokenizer(
-    texts: Sequence[str], *, always: Iterable[str] = (), size: int = 4096, merges: int = 300, model_max_length: int = 1024
+    texts: Sequence[str],
+    *,
+    always: Iterable[str] = (),
+    size: int = 4096,
+    merges: int = 300,
+    model_max_length: int = 1024,
 ) -> PreTrainedTokenizerFast:
     """A tokenizer with at most `size` tokens: special ones, bytes, `merges` merges, `always`, then frequent words.
 

@@ -51,7 +51,9 @@ def _normalise(word: str) -> str:
         raise ConfigError(f"{word!r} is not an override; write key=value, for example actor.learning_rate=1e-6.")
     prefix, key, value = match.group(1), match.group(2), match.group(3)
     if value is None and prefix != "~":
-        raise ConfigError(f"{word!r} has no value; write {key}=VALUE (overrides are key=value, `--help` lists options).")
+        raise ConfigError(
+            f"{word!r} has no value; write {key}=VALUE (overrides are key=value, `--help` lists options)."
+        )
     if key == "recipe":
         return f"+recipe={value}"
     if key in GROUPS and prefix in ("", "+"):

@@ -123,7 +123,7 @@ def _has_chat_template(folder: Path) -> bool:
 def _environment(config: RunConfig) -> None:
     known = {point.name for point in importlib.metadata.entry_points(group="agentrl.environments")}
     name = config.environment.name
-    if name not in known:
+    if name not in known and ":" not in name:
         raise ConfigError(
             f"environment.name={name}: no installed package offers it (entry point group agentrl.environments)."
             f"{nearest(name, known)}"
@@ -139,7 +139,9 @@ def _environment_options(config: RunConfig) -> None:
     plugin = load_environment(environment.name)
     if config.prompt not in plugin.prompts and config.prompt not in ("compact", "paper"):
         known = sorted({*plugin.prompts, "compact", "paper"})
-        raise ConfigError(f"prompt={config.prompt}: {environment.name} has no such template.{nearest(config.prompt, known)}")
+        raise ConfigError(
+            f"prompt={config.prompt}: {environment.name} has no such template.{nearest(config.prompt, known)}"
+        )
     try:
         train = plugin.tasks(environment.train_split, **environment.options).ids
         held_out = plugin.tasks(config.evaluation.split, **environment.options).ids

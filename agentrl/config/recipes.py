@@ -53,7 +53,7 @@ class RecipeSource(FileConfigSource):
 
     def is_config(self, config_path: str) -> bool:
         inside = self._inside(config_path)
-        return bool(inside) and super().is_config(inside)
+        return inside is not None and inside != "" and super().is_config(inside)
 
     def is_group(self, config_path: str) -> bool:
         return config_path in ("", "recipe")

@@ -33,7 +33,7 @@ class EnvironmentConfig(Section):
     max_turns: int = Field(default=15, ge=1)
     reward: RewardConfig = Field(default_factory=RewardConfig)
     servers: int = Field(default=1, ge=1)  # Ray actors
-    slots_per_server: int = Field(default=64, ge=1)  # environments in each
+    slots_per_server: int = Field(default=128, ge=1)  # environments in each
     reset_timeout_s: float = Field(default=60.0, gt=0)
     step_timeout_s: float = Field(default=30.0, gt=0)
     max_retries: int = Field(default=3, ge=0)  # recoveries of one trajectory before it is dropped

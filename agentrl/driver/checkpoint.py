@@ -1,10 +1,10 @@
 """Checkpoints: written beside and renamed, verified by a manifest, the last good one kept; and the checks of a resume.
 
-    checkpoints/step_20/
-      manifest.json        size and SHA-256 of every file
-      driver.json          step, task cursor, counters, policy version, recipe, data fingerprint
-      actor/               sharded state, optimiser, schedule, RNG
-      actor/huggingface/   what `transformers` loads as it lies
+checkpoints/step_20/
+  manifest.json        size and SHA-256 of every file
+  driver.json          step, task cursor, counters, policy version, recipe, data fingerprint
+  actor/               sharded state, optimiser, schedule, RNG
+  actor/huggingface/   what `transformers` loads as it lies
 """
 
 from __future__ import annotations

@@ -28,7 +28,12 @@ def connect(config: RunConfig) -> None:
     runtime = {"env_vars": dict(WORKER_ENVIRONMENT)}
     if address:
         try:
-            ray.init(address=address, namespace=f"agentrl-{os.getpid()}", runtime_env=runtime, log_to_driver=config.logging.worker_output)
+            ray.init(
+                address=address,
+                namespace=f"agentrl-{os.getpid()}",
+                runtime_env=runtime,
+                log_to_driver=config.logging.worker_output,
+            )
         except (ConnectionError, RuntimeError) as error:
             raise ConfigError(f"RAY_ADDRESS={address}: cannot join the cluster ({error}).") from None
     else:

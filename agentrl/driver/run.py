@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from agentrl.config.errors import ConfigError
 from agentrl.config.schema import RunConfig
 from agentrl.driver.checkpoint import check_resume, load_driver_state
 from agentrl.driver.cluster import connect
@@ -30,62 +30,61 @@ from agentrl.report.run_directory import RunDirectory
 from agentrl.report.summary import finish
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before Ray starts: the tasks, the folder, where to resume, how to stop."""
+
+    started: float  # time.time()
+    checkpoint: Path | None
+    directory: RunDirectory
+    console: Console
+    stop: StopRequest
+    fingerprint: str
+    train_tasks: list[str]
+    held_out: list[str]
+    prompts: dict[str, str]
+
+
 def run(config: RunConfig, words: list[str]) -> int:
     """Train. Returns 0 when done or stopped cleanly. Raises ConfigError for what only the cluster or data could tell."""
     started = time.time()
     checkpoint = check_resume(config) if config.resume else None
-    plugin = load_environment(config.environment.name)
-    options = config.environment.options
-    train_tasks = plugin.tasks(config.environment.train_split, **options)
-    held_out = plugin.tasks(config.evaluation.split, **options).ids
-    if config.evaluation.tasks > len(held_out):
-        raise ConfigError(
-            f"evaluation.tasks={config.evaluation.tasks}: the split {config.evaluation.split} of "
-            f"{config.environment.name} has {len(held_out)} tasks; lower it."
-        )
-    directory = RunDirectory.create(config, words, train_tasks.fingerprint)
-    console = Console(config, directory.path)
+    environment = config.environment
+    plugin = load_environment(environment.name)
+    tasks = plugin.tasks(environment.train_split, **environment.options)
+    held_out = plugin.tasks(config.evaluation.split, **environment.options)
+    directory = RunDirectory.create(config, words, tasks.fingerprint)
+    console, stop = Console(config, directory.path), StopRequest()
+    prepared = Prepared(
+        started=started,
+        checkpoint=checkpoint,
+        directory=directory,
+        console=console,
+        stop=stop,
+        fingerprint=tasks.fingerprint,
+        train_tasks=list(tasks.ids),
+        held_out=list(held_out.ids[: config.evaluation.tasks]),
+        prompts=dict(plugin.prompts),
+    )
     console.start()
     connect(config)
-    stop = StopRequest()
     stop.install()
     try:
-        return asyncio.run(
-            _run(config, started, checkpoint, directory, console, stop, train_tasks.fingerprint,
-                 TaskCursor(train_tasks.ids, config.seed), held_out[: config.evaluation.tasks], plugin.prompts)
-        )  # fmt: skip
+        asyncio.run(_run(config, prepared))
     finally:
         import ray
 
         ray.shutdown()
+    return 0
 
 
-async def _run(
-    config: RunConfig,
-    started: float,
-    checkpoint: Path | None,
-    directory: RunDirectory,
-    console: Console,
-    stop: StopRequest,
-    fingerprint: str,
-    cursor: TaskCursor,
-    held_out: list[str],
-    prompts: dict[str, str],
-) -> int:
+async def _run(config: RunConfig, prepared: Prepared) -> None:
+    trainer = config.trainer
     memory = MemorySampler()
-    environment, episode = config.environment, config.episode
     async with AsyncExitStack() as stack:
         memory.start()
         stack.callback(memory.stop)
-        pool = EnvironmentPool(
-            environment.name,
-            environment.options,
-            servers=environment.servers,
-            slots_per_server=environment.slots_per_server,
-            reset_timeout_s=environment.reset_timeout_s,
-            step_timeout_s=environment.step_timeout_s,
-            max_retries=environment.max_retries,
-        )
+        pool = environment_pool(config)
         stack.push_async_callback(pool.close)
         router = RolloutRouter(rollout_spec(config), config.rollout.workers, timeout_s=config.rollout.generate_timeout_s)
         stack.push_async_callback(router.close)
@@ -93,41 +92,52 @@ async def _run(
         starting = asyncio.gather(
             pool.start(), router.start(), asyncio.to_thread(TrainingGroup.start, training_spec(config))
         )
-        renderer = await asyncio.to_thread(_renderer, config, prompts)
+        renderer = await asyncio.to_thread(prompt_renderer, config, prepared.prompts)
         *_, actor = await starting
         stack.callback(actor.close)
         episodes = EpisodeFactory(config, pool, router, renderer)
-        trainer = config.trainer
         state = Run(
             config=config,
-            directory=directory,
-            log=MetricsLog(directory.path, config),
-            console=console,
+            directory=prepared.directory,
+            log=MetricsLog(prepared.directory.path, config),
+            console=prepared.console,
             memory=memory,
-            stop=stop,
+            stop=prepared.stop,
             actor=actor,
             router=router,
             episodes=episodes,
             collector=Collector(
                 episodes, trainer.groups_per_step, trainer.group_size, config.min_group_size, trainer.max_replaced_groups
             ),
-            cursor=cursor,
-            held_out=held_out,
-            data_fingerprint=fingerprint,
-            started=started,
+            cursor=TaskCursor(prepared.train_tasks, config.seed),
+            held_out=prepared.held_out,
+            data_fingerprint=prepared.fingerprint,
+            started=prepared.started,
         )
         stack.callback(state.log.close)
-        if checkpoint is not None:
-            await asyncio.to_thread(actor.load, checkpoint / "actor")
-            state.restore(load_driver_state(checkpoint))
+        if prepared.checkpoint is not None:
+            await asyncio.to_thread(actor.load, prepared.checkpoint / "actor")
+            state.restore(load_driver_state(prepared.checkpoint))
             state.log.resume_at(state.step)
-            console.resumed(state.step)
+            prepared.console.resumed(state.step)
         await train(state)
         finish(state)
-    return 0
 
 
-def _renderer(config: RunConfig, prompts: dict[str, str]) -> WindowRenderer:
+def environment_pool(config: RunConfig) -> EnvironmentPool:
+    environment = config.environment
+    return EnvironmentPool(
+        environment.name,
+        environment.options,
+        servers=environment.servers,
+        slots_per_server=environment.slots_per_server,
+        reset_timeout_s=environment.reset_timeout_s,
+        step_timeout_s=environment.step_timeout_s,
+        max_retries=environment.max_retries,
+    )
+
+
+def prompt_renderer(config: RunConfig, prompts: dict[str, str]) -> WindowRenderer:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_path(config), trust_remote_code=config.model.trust_remote_code)
@@ -138,4 +148,3 @@ def _renderer(config: RunConfig, prompts: dict[str, str]) -> WindowRenderer:
         history_length=config.episode.history_length,
         max_prompt_tokens=config.episode.max_prompt_tokens,
     )
-

@@ -119,7 +119,9 @@ class WorkerSlot:
         try:
             return await asyncio.wait_for(_answer(getattr(handle, method).remote(*arguments)), timeout_s)
         except TimeoutError:
-            raise self._lost(handle, f"rollout worker {self.index} did not answer {method} in {timeout_s:g} s") from None
+            raise self._lost(
+                handle, f"rollout worker {self.index} did not answer {method} in {timeout_s:g} s"
+            ) from None
         except Exception as error:
             raise self._failure(handle, error) from None
 

@@ -21,7 +21,7 @@ from verl.utils.torch_functional import entropy_from_logits, entropy_from_logits
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
-from agentrl.engine.training_plan import MicroBatch
+from agentrl.engine.training_batches import MicroBatch
 from agentrl.engine.training_schedule import factor
 
 # verl takes the engine class by (device, vendor) and reads the vendor from VERL_ENGINE_VENDOR when that is set.
@@ -55,28 +55,26 @@ class ResponseEngine(FSDPEngineWithLMHead):
     ) -> dict[str, torch.Tensor]:
         """log_probs and (on request) entropy, float32 [B, R], zero beyond a row's response."""
         device = torch.device(get_device_id())
-        ids = torch.tensor(batch.ids, device=device, dtype=torch.long)
-        prompts = torch.tensor(batch.prompt_lengths, device=device, dtype=torch.long)
-        responses = torch.tensor(batch.response_lengths, device=device, dtype=torch.long)
+        ids = torch.tensor(batch.ids, device=device)
+        responses = torch.tensor(batch.response_lengths, device=device)
         real = torch.arange(batch.loss_mask.shape[1], device=device) < responses[:, None]  # [B, R]
-        row, offset = real.nonzero(as_tuple=True)
-        position = prompts[row] + offset
-        labels = ids[row, position]
-        if self.engine_config.use_remove_padding:
-            # One packed row; attention keeps the rows apart by the positions that start again at 0.
-            lengths = prompts + responses
-            starts = F.pad(lengths.cumsum(0), (1, 0))
-            kept = torch.arange(ids.shape[1], device=device) < lengths[:, None]
-            positions = torch.arange(ids.shape[1], device=device).expand_as(ids)[kept]
-            inputs = {"input_ids": ids[kept][None], "position_ids": positions[None]}
-            self._selected = starts[row] + position - 1
-        else:
-            # Padding is on the right, where causal attention never looks: no mask is needed, the fast kernel applies.
-            inputs = {"input_ids": ids}
-            self._selected = row * ids.shape[1] + position - 1
+        sources = torch.tensor(batch.sources, device=device)
+        labels = ids.flatten()[torch.tensor(batch.targets, device=device)]
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": None}
+        if batch.segments is not None:
+            inputs["attention_mask"] = shared_prompt_mask(torch.tensor(batch.segments, device=device))
+            inputs["position_ids"] = torch.tensor(batch.positions, device=device)
+        elif self.engine_config.use_remove_padding:
+            # All sequences in one row; attention keeps them apart by the positions that start again at 0.
+            columns = torch.arange(ids.shape[1], device=device)
+            kept = columns < torch.tensor(batch.lengths, device=device)[:, None]
+            inputs |= {"input_ids": ids[kept][None], "position_ids": columns.expand_as(ids)[kept][None]}
+            sources = (kept.flatten().cumsum(0) - 1)[sources]
+        # else: padding is on the right, where causal attention never looks: no mask, the fast kernel applies
+        self._selected = sources
         try:
             with self._autocast(device):
-                logits = self.module(**inputs, attention_mask=None, use_cache=False).logits
+                logits = self.module(**inputs, use_cache=False).logits
         finally:
             self._selected = None
         logits = logits.reshape(-1, logits.shape[-1])
@@ -97,6 +95,16 @@ class ResponseEngine(FSDPEngineWithLMHead):
         return {
             name: torch.zeros(real.shape, device=device).masked_scatter(real, value) for name, value in outputs.items()
         }
+
+    def check_shared_prompts(self) -> None:
+        """ValueError for a model in which a shared prompt would not mean the same as a prompt of one's own."""
+        config = self.module.config
+        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+        if kinds != {"full_attention"} or config._attn_implementation not in ("sdpa", "eager"):
+            raise ValueError(
+                f"share_prompts=True needs full attention in every layer and attention='sdpa'; this model has "
+                f"{sorted(kinds)} and attention={config._attn_implementation!r}: set share_prompts=False"
+            )
 
     def _autocast(self, device: torch.device) -> torch.autocast:
         dtype = self._autocast_dtype
@@ -131,3 +139,11 @@ class ResponseEngine(FSDPEngineWithLMHead):
 
     def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, partial(factor, **self.schedule))
+
+
+def shared_prompt_mask(segments: torch.Tensor) -> torch.Tensor:
+    """Additive attention mask [S, 1, T, T]: backwards only, within the own segment and to the prompt (segment 0)."""
+    order = torch.arange(segments.shape[1], device=segments.device)
+    key, query = segments[:, None, :], segments[:, :, None]
+    allowed = (order[None, :] <= order[:, None]) & ((key == 0) | (key == query))
+    return torch.zeros(allowed.shape, device=segments.device).masked_fill(~allowed, -torch.inf)[:, None]

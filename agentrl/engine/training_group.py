@@ -102,9 +102,7 @@ class TrainingGroup:
             raise
         return group
 
-    def log_probs(
-        self, batch: TrainingBatch, model: str = "actor", temperature: float = 1.0
-    ) -> list[np.ndarray]:
+    def log_probs(self, batch: TrainingBatch, model: str = "actor", temperature: float = 1.0) -> list[np.ndarray]:
         """float32[response tokens] per row, under "actor" or "reference"."""
         if model not in ("actor", "reference"):
             raise ValueError(f"model={model!r}: must be 'actor' or 'reference'")
@@ -187,4 +185,5 @@ class TrainingGroup:
 
     def _plan(self, batch: TrainingBatch, mini_batches: int) -> Any:
         spec = self.spec
-        return plan(batch, spec.workers, mini_batches, spec.max_tokens_per_micro_batch, spec.micro_batch_size)
+        limits = spec.max_tokens_per_micro_batch, spec.micro_batch_size
+        return plan(batch, spec.workers, mini_batches, *limits, spec.shares_prompts)

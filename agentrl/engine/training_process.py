@@ -39,6 +39,8 @@ def join_process_group(device: str, store_address: tuple[str, int] | None) -> No
     """torch's default process group of this training group: gloo, and NCCL beside it on GPUs."""
     import torch.distributed as dist
 
+    if dist.is_initialized():
+        return
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     # verl asks torch for "cpu:gloo,<device>:<backend>", which torch refuses when the device is the CPU itself.
     backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"

@@ -18,7 +18,8 @@ from verl.workers.engine_workers import TrainingWorker as VerlTrainingWorker
 
 from agentrl.engine import training_engine, verl_configs
 from agentrl.engine.loss import PolicyLoss
-from agentrl.engine.training_plan import PADDING_ROW, MicroBatch, WorkerPlan
+from agentrl.engine.training_batches import PADDING_ROW, MicroBatch
+from agentrl.engine.training_plan import WorkerPlan
 from agentrl.engine.training_process import join_process_group, quiet
 from agentrl.engine.training_spec import TrainingSpec
 from agentrl.engine.weights import WeightPublisher, make_publisher
@@ -58,6 +59,8 @@ class TrainingWorker(VerlTrainingWorker):
                     checkpoint_config=verl_configs.checkpoint_config(),
                 )
                 self.reference.initialize()
+        if spec.shares_prompts:
+            self.engine.check_shared_prompts()
         self.set_loss_fn(PolicyLoss(spec))
 
     @register(dispatch_mode=Dispatch.ALL_TO_ALL)

@@ -159,5 +159,3 @@ def source(stream: TensorStream) -> Any:
             return iter(stream)
 
     return Source()
-
-

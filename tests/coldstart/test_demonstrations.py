@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from agentrl.coldstart.demonstrations import Slips, demonstrate
 from agentrl.coldstart.tiny_policy import CLUMSY, OPTIONS
 from agentrl.coldstart.tokenizer import build_tokenizer

@@ -4,7 +4,19 @@ import random
 
 import pytest
 import torch
-from agentrl.coldstart.sft import Example, Record, SftSettings, batches, encode, rate, read_records, response_loss, train
+
+from agentrl.coldstart.play import generate
+from agentrl.coldstart.sft import (
+    Example,
+    Record,
+    SftSettings,
+    batches,
+    encode,
+    rate,
+    read_records,
+    response_loss,
+    train,
+)
 from agentrl.coldstart.tokenizer import build_tokenizer
 
 
@@ -32,14 +44,23 @@ def test_a_short_training_lowers_the_loss_and_teaches_the_answers(tokenizer):
     model = small_model(len(tokenizer))
     examples = encode(records(), tokenizer)
     losses = train(
-        model, examples, SftSettings(steps=60, batch_size=3, learning_rate=1e-2, warmup_steps=5), pad_id=tokenizer.pad_token_id
+        model,
+        examples,
+        SftSettings(steps=60, batch_size=3, learning_rate=1e-2, warmup_steps=5),
+        pad_id=tokenizer.pad_token_id,
     )
     assert len(losses) == 60
     assert losses[-1] < 0.1 * losses[0]
     for example in examples:
-        ids = torch.tensor([example.prompt_ids])
-        made = model.generate(ids, max_new_tokens=3, do_sample=False, eos_token_id=tokenizer.eos_token_id)
-        assert made[0, ids.shape[1] :].tolist()[: len(example.response_ids)] == example.response_ids
+        made, _ = generate(
+            model,
+            [example.prompt_ids],
+            max_tokens=10,
+            temperature=0,
+            end_id=tokenizer.eos_token_id,
+            pad_id=tokenizer.pad_token_id,
+        )
+        assert made == [example.response_ids]
 
 
 def test_loss_is_over_response_tokens_only_whatever_the_padding(tokenizer):
@@ -53,7 +74,7 @@ def test_loss_is_over_response_tokens_only_whatever_the_padding(tokenizer):
         log_probs = torch.log_softmax(model(ids).logits[0], dim=-1)
         for position, token in enumerate(example.response_ids, start=len(example.prompt_ids)):
             expected -= float(log_probs[position - 1, token].detach())
-    assert float(both) == pytest.approx(expected / 3, abs=1e-5)
+    assert float(both.detach()) == pytest.approx(expected / 3, abs=1e-5)
 
 
 def test_a_sequence_is_gone_through_wholly_and_an_iterator_is_asked_on():

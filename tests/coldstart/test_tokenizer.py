@@ -1,6 +1,7 @@
 """The tokenizer of the tiny policy: lossless, one token for what is copied, tags that survive decoding."""
 
 import pytest
+
 from agentrl.coldstart.tokenizer import END, build_tokenizer
 
 ACTION = "<think>match</think><action>click[b0bpg4hka3]</action>"
@@ -43,7 +44,9 @@ def test_a_product_id_is_the_same_token_on_the_page_and_in_the_action(tokenizer)
 
 
 def test_chat_template_opens_the_answer(tokenizer):
-    text = tokenizer.apply_chat_template([{"role": "user", "content": "hi"}], add_generation_prompt=True, tokenize=False)
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "hi"}], add_generation_prompt=True, tokenize=False
+    )
     assert text == f"<|im_start|>user\nhi{END}\n<|im_start|>assistant\n"
 
 

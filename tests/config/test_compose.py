@@ -26,7 +26,9 @@ def test_words_win_over_the_recipe() -> None:
     assert config.advantage.name == "gigpo" and config.advantage.model_extra["omega"] == 0.8 and config.seed == 3
 
 
-def test_recipes_combine_and_come_from_the_environment_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipes_combine_and_come_from_the_environment_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "short.yaml").write_text("# @package _global_\ntrainer: {total_training_steps: 3}\n")
     monkeypatch.setenv("AGENTRL_RECIPES", str(tmp_path))
     assert "short" in recipe_names()

@@ -92,7 +92,9 @@ class WebShopEnv(gymnasium.Env[str, str]):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """One action. Raises RuntimeError before the first reset and after the purchase, TypeError if not a string."""
         if not isinstance(action, str):
-            raise TypeError(f"the action is of type {type(action).__name__}: give a string such as 'search[red shoes]'.")
+            raise TypeError(
+                f"the action is of type {type(action).__name__}: give a string such as 'search[red shoes]'."
+            )
         goal, before = self.goal, self.page
         if goal is None or before.kind == "done":
             raise RuntimeError("there is no running episode: call reset first.")

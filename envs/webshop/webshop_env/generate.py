@@ -15,7 +15,7 @@ from webshop_env.vocabulary import BRANDS, CATEGORIES, GROUPS, Category
 CATALOGUE_SEED = 2022
 PER_TYPE = 20
 _ASIN_SIGNS = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
-_USES = "home travel work gifts school summer winter parties".split()
+_USES = ["home", "travel", "work", "gifts", "school", "summer", "winter", "parties"]
 
 
 def generate(seed: int = CATALOGUE_SEED, per_type: int = PER_TYPE) -> tuple[list[dict[str, Any]], dict[str, Any]]:

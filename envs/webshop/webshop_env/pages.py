@@ -126,7 +126,9 @@ class Renderer:
             head = "WebShop [SEP] " if page.kind == "search" else ""
             return head, " [SEP] ".join(words.strip() for _, words in parts)
         marks = [words for role, words in reversed(parts) if role == "chosen"]
-        head = "".join(f"You have clicked {value}.\n" for value in marks) + ("WebShop\n" if page.kind == "search" else "")
+        head = "".join(f"You have clicked {value}.\n" for value in marks) + (
+            "WebShop\n" if page.kind == "search" else ""
+        )
         return head, "".join(f"{_rich(role, words)}\n" for role, words in parts)
 
     def _parts(self, page: Page) -> list[tuple[str, str]]:
@@ -174,7 +176,9 @@ class Renderer:
             return "\n".join([*lines, buttons]).lower()
         product = self.catalogue.products[page.asin]
         if page.kind in SUB_PAGES:
-            return "\n".join([page.kind, *(words.strip() for words in _sub_page(page.kind, product)), "[< prev]"]).lower()
+            return "\n".join(
+                [page.kind, *(words.strip() for words in _sub_page(page.kind, product)), "[< prev]"]
+            ).lower()
         lines = [f"{product['Title']} {product['Price']}"]
         chosen = dict(page.choices)
         for group, values in product["options"].items():

@@ -13,13 +13,110 @@ from webshop_env.nouns import title_nouns
 
 # Names that the original reduces colours to; the first one found as a part of the text wins, so order matters.
 COLORS = tuple(
-    "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown burgundy camel camo "
-    "caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac copper coral cranberry cream crystal "
-    "dark denim eggplant elephant espresso fuchsia gold granite grape graphite grass gray green grey heather indigo "
-    "ivory ivy khaki lavender lemon leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor "
-    "mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow red rose royal rust sand "
-    "sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger turquoise violet walnut "
-    "wheat white wine yellow".split()
+    [
+        "alabaster",
+        "apricot",
+        "aqua",
+        "ash",
+        "asphalt",
+        "azure",
+        "banana",
+        "beige",
+        "black",
+        "blue",
+        "blush",
+        "bordeaux",
+        "bronze",
+        "brown",
+        "burgundy",
+        "camel",
+        "camo",
+        "caramel",
+        "champagne",
+        "charcoal",
+        "cheetah",
+        "chestnut",
+        "chocolate",
+        "christmas",
+        "coffee",
+        "cognac",
+        "copper",
+        "coral",
+        "cranberry",
+        "cream",
+        "crystal",
+        "dark",
+        "denim",
+        "eggplant",
+        "elephant",
+        "espresso",
+        "fuchsia",
+        "gold",
+        "granite",
+        "grape",
+        "graphite",
+        "grass",
+        "gray",
+        "green",
+        "grey",
+        "heather",
+        "indigo",
+        "ivory",
+        "ivy",
+        "khaki",
+        "lavender",
+        "lemon",
+        "leopard",
+        "light",
+        "lilac",
+        "lime",
+        "magenta",
+        "maroon",
+        "mauve",
+        "merlot",
+        "midnight",
+        "mint",
+        "mocha",
+        "multicolor",
+        "mushroom",
+        "mustard",
+        "natural",
+        "navy",
+        "nude",
+        "olive",
+        "orange",
+        "peach",
+        "pewter",
+        "pink",
+        "plum",
+        "purple",
+        "rainbow",
+        "red",
+        "rose",
+        "royal",
+        "rust",
+        "sand",
+        "sapphire",
+        "seashell",
+        "silver",
+        "skull",
+        "slate",
+        "steel",
+        "stone",
+        "stonewash",
+        "sunflower",
+        "tan",
+        "taupe",
+        "teal",
+        "tiger",
+        "turquoise",
+        "violet",
+        "walnut",
+        "wheat",
+        "white",
+        "wine",
+        "yellow",
+    ]
 )
 MATCH_ABOVE = 85  # two texts are one option or attribute when their token set ratio is above this
 _LATIN_1 = dict.fromkeys(range(128, 256))
@@ -97,9 +194,7 @@ def attribute_hits(product: Mapping[str, Any], attributes: Iterable[str]) -> int
     """How many wanted attributes the product has, in its list or as they stand in its texts."""
     hits = 0
     for wanted in attributes:
-        if any(alike(own, wanted) for own in product["Attributes"]):
-            hits += 1
-        elif (
+        if any(alike(own, wanted) for own in product["Attributes"]) or (
             wanted in product["Title"].lower()
             or wanted in " ".join(product["BulletPoints"]).lower()
             or wanted in product["Description"].lower()

@@ -45,8 +45,14 @@ class Index:
     and length(d) is the number of terms rounded as Lucene stores it. Ties are broken by id.
     """
 
-    def __init__(self, ids: list[str], start: dict[str, tuple[int, int]], documents: NDArray[np.int32],
-                 weights: NDArray[np.float32], rank: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        ids: list[str],
+        start: dict[str, tuple[int, int]],
+        documents: NDArray[np.int32],
+        weights: NDArray[np.float32],
+        rank: NDArray[np.int64],
+    ) -> None:
         self.ids = ids
         self._start = start
         self._documents = documents
@@ -60,7 +66,9 @@ class Index:
     def build(cls, ids: Sequence[str], texts: Sequence[str]) -> Index:
         """Index `texts[i]` under `ids[i]`. Raises ValueError if the lengths differ or an id is given twice."""
         if len(ids) != len(texts):
-            raise ValueError(f"ids and texts differ in length ({len(ids)} and {len(texts)}): give one text for each id.")
+            raise ValueError(
+                f"ids and texts differ in length ({len(ids)} and {len(texts)}): give one text for each id."
+            )
         if len(set(ids)) != len(ids):
             twice = Counter(ids).most_common(1)[0][0]
             raise ValueError(f"id {twice!r} is given twice: give each document an id of its own.")

@@ -8,22 +8,50 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BRANDS = (
-    "norvik elmora tavish brisko calder dovani ferrow glenova harlow istara jovelle kestrel lumara merrick nolana "
-    "orvella pelham quenby rosvik solara tolven ulrika vantis wexley yarrow zephyra amberly bexter corvane delmar"
-).split()
+BRANDS = [
+    "norvik",
+    "elmora",
+    "tavish",
+    "brisko",
+    "calder",
+    "dovani",
+    "ferrow",
+    "glenova",
+    "harlow",
+    "istara",
+    "jovelle",
+    "kestrel",
+    "lumara",
+    "merrick",
+    "nolana",
+    "orvella",
+    "pelham",
+    "quenby",
+    "rosvik",
+    "solara",
+    "tolven",
+    "ulrika",
+    "vantis",
+    "wexley",
+    "yarrow",
+    "zephyra",
+    "amberly",
+    "bexter",
+    "corvane",
+    "delmar",
+]
 
-COLORS = "black white blue red green pink purple yellow orange brown".split()
+COLORS = ["black", "white", "blue", "red", "green", "pink", "purple", "yellow", "orange", "brown"]
 SIZES = ["small", "medium", "large"]
 SHOE_SIZES = ["6", "7", "8", "9", "10"]
 BED_SIZES = ["twin", "full", "queen", "king"]
 LENGTHS = ["12 inch", "18 inch", "24 inch", "36 inch"]
 PACKS = ["1 pack", "3 pack", "6 pack", "12 pack"]
-FLAVORS = "vanilla lemon honey caramel cinnamon strawberry mint original".split()
-SCENTS = "lavender rose lemon mint coconut vanilla unscented".split()
+FLAVORS = ["vanilla", "lemon", "honey", "caramel", "cinnamon", "strawberry", "mint", "original"]
+SCENTS = ["lavender", "rose", "lemon", "mint", "coconut", "vanilla", "unscented"]
 STORAGE = ["32gb", "64gb", "128gb", "256gb"]
 WEIGHTS = ["5 pound", "10 pound", "20 pound", "30 pound"]
-MATERIALS = "bamboo metal glass walnut ceramic".split()
+MATERIALS = ["bamboo", "metal", "glass", "walnut", "ceramic"]
 
 GROUPS = {
     "color": COLORS, "size": SIZES, "shoe size": SHOE_SIZES, "bed size": BED_SIZES, "length": LENGTHS,
