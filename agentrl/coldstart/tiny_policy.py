@@ -132,7 +132,7 @@ def new_model(tokenizer: Any, seed: int = 0) -> Any:
     spaced, dollars = torch.randn(2, config.hidden_size) * spread
     first: dict[str, torch.Tensor] = {}
     for token, index in tokenizer.get_vocab().items():
-        word = token.removeprefix("\u0120")  # the byte-level sign of a space
+        word = token.lstrip(" \u0120")  # a space, as it is or as the byte-level sign
         plain = word.removeprefix("$")
         if plain:
             common = first.setdefault(plain, table[index].clone())
@@ -185,17 +185,8 @@ def open_shop(tokenizer: Any = None) -> Shop:
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write the model and its tokenizer in Hugging Face's format."""
-    import json
-
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    template = folder / "chat_template.jinja"
-    settings = folder / "tokenizer_config.json"
-    values = json.loads(settings.read_text())
-    values["chat_template"] = tokenizer.chat_template
-    values["tokenizer_class"] = "PreTrainedTokenizerFast"  # the name that older releases of transformers know too
-    settings.write_text(json.dumps(values, indent=2) + "\n")
-    template.unlink(missing_ok=True)
+    tokenizer.save_pretrained(folder, save_jinja_files=False)  # the chat template goes into tokenizer_config.json
 
 
 def make_tiny_policy(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 EXTENSION = "agentrl.engine.vllm_extension.WorkerExtension"
+SEED_BOOK = "agentrl.engine.vllm_sampling:SeedBook"
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def engine_arguments(spec: RolloutSpec) -> dict[str, Any]:
             "distributed_executor_backend": "uni",
             "kv_cache_memory_bytes": spec.kv_cache_bytes,
             "block_size": spec.block_size or 32,
+            "logits_processors": [SEED_BOOK],
         }
     else:
         arguments |= {

@@ -55,6 +55,8 @@ class RolloutWorker:
             imported = time.perf_counter()
             arguments = engine_arguments(self.spec)
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+            if self.spec.device == "cpu":
+                await self._engine.collective_rpc("use_seeded_sampler")
             facts = (await self._engine.collective_rpc("engine_facts"))[0]
         except Exception as error:
             raise RuntimeError(
@@ -202,7 +204,7 @@ class RolloutWorker:
             max_tokens=max_tokens,
             temperature=temperature,
             top_p=top_p,
-            seed=seed,
+            **({"extra_args": {"agentrl_seed": seed}} if self.spec.device == "cpu" else {"seed": seed}),
             logprobs=0,  # of the sampled token only
             detokenize=False,
             output_kind=RequestOutputKind.FINAL_ONLY,

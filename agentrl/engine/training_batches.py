@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -78,10 +79,10 @@ def micro_batch(batch: TrainingBatch, sequences: Sequence[Sequence[int]]) -> Mic
     )
 
 
-def _columns(batch: TrainingBatch, rows: Sequence[int]) -> dict[str, np.ndarray | None]:
+def _columns(batch: TrainingBatch, rows: Sequence[int]) -> dict[str, Any]:
     """The per-token columns, float32[B, R], zero beyond a row's response and in padding rows."""
     sizes = [0 if row == PADDING_ROW else len(batch.response_ids[row]) for row in rows]
-    columns: dict[str, np.ndarray | None] = {}
+    columns: dict[str, Any] = {}
     for name in ("loss_mask", "advantages", "rollout_log_probs", "reference_log_probs"):
         source = getattr(batch, name)
         if source is None and name != "loss_mask":

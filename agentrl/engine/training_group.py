@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +60,14 @@ class TrainingGroup:
         if spec.device == "cpu":
             # also here, where verl is about to be imported for its controller
             os.environ.update({k: v for k, v in variables.items() if k.startswith("VERL_")})
-        warnings.filterwarnings("ignore", category=UserWarning, module="verl.workers.engine")
         from verl.single_controller.ray import RayClassWithInitArgs, RayResourcePool, RayWorkerGroup
 
         if spec.device == "cpu":
             from agentrl.engine import cpu_platform
 
             cpu_platform.activate()
+        from agentrl.engine.training_actor import TrainingActor
         from agentrl.engine.training_process import meeting_point
-        from agentrl.engine.training_worker import TrainingWorker
 
         kind = "GPU" if spec.device == "cuda" else "CPU"
         have = ray.cluster_resources().get(kind, 0)
@@ -87,7 +86,7 @@ class TrainingGroup:
         host, port = address or ("127.0.0.1", 0)
         workers = RayWorkerGroup(
             resource_pool=pool,
-            ray_cls_with_init=RayClassWithInitArgs(ray.remote(TrainingWorker), spec, address),
+            ray_cls_with_init=RayClassWithInitArgs(ray.remote(TrainingActor), spec, address),
             device_name=spec.device,
             worker_env=variables,
             # verl would look for a free port that somebody may take before the workers do; ours is held already
@@ -134,7 +133,7 @@ class TrainingGroup:
         return metrics
 
     def publish_weights(self, version: int | None = None) -> Any:
-        """The descriptor of the current weights, for `RolloutRouter.update_weights`. `version`: updates so far, if None."""
+        """The descriptor of the current weights, for `RolloutRouter.update_weights`. None: the number of updates."""
         return self._workers.publish(self.version if version is None else version)[0]
 
     def connect_rollout(self, handles: list[Any], engines_per_worker: int = 1) -> None:
@@ -173,10 +172,9 @@ class TrainingGroup:
         """Stop the workers and give their resources back."""
         import ray
 
-        try:
+        # a worker that is dead, or stuck, is killed next
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             ray.get([worker.release.remote() for worker in self._workers.workers], timeout=RELEASE_TIMEOUT_S)
-        except (ray.exceptions.RayError, TimeoutError):
-            pass  # dead already, or stuck: it is killed next
         for worker in self._workers.workers:
             ray.kill(worker)
         for group in self._pool.pgs or []:

@@ -1,4 +1,4 @@
-"""What a training group is told: `TrainingSpec` (once, at its start) and `TrainingBatch` (at every update). No torch."""
+"""What a training group is told: `TrainingSpec` at its start, `TrainingBatch` at every update. No torch."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine_workers import TrainingWorker as VerlTrainingWorker
 
@@ -63,12 +63,12 @@ class TrainingWorker(VerlTrainingWorker):
             self.engine.check_shared_prompts()
         self.set_loss_fn(PolicyLoss(spec))
 
-    @register(dispatch_mode=Dispatch.ALL_TO_ALL)
     def row_log_probs(self, plan: WorkerPlan, model: str, temperature: float) -> list[tuple[int, np.ndarray]]:
         """(row, float32[response tokens]) of this worker's rows."""
         found: list[tuple[int, np.ndarray]] = []
         for mini in plan.mini_batches:
-            for micro, values in zip(mini.micro_batches, self._infer(mini.micro_batches, model, temperature)):
+            inferred = self._infer(mini.micro_batches, model, temperature)
+            for micro, values in zip(mini.micro_batches, inferred, strict=True):
                 for k, row in enumerate(micro.rows):
                     if row != PADDING_ROW:
                         found.append((int(row), values[k, : micro.response_lengths[k]].cpu().numpy()))
@@ -79,7 +79,6 @@ class TrainingWorker(VerlTrainingWorker):
         with torch.no_grad(), engine.eval_mode():
             return [engine.response_outputs(m, temperature, entropy=False)["log_probs"] for m in micro_batches]
 
-    @register(dispatch_mode=Dispatch.ALL_TO_ALL)
     def update(self, plan: WorkerPlan, temperature: float) -> dict[str, float]:
         """One step of optimiser and schedule per mini-batch of the plan. Metrics are over all workers."""
         start = time.perf_counter()
@@ -156,8 +155,8 @@ class TrainingWorker(VerlTrainingWorker):
                     totals[name] = join(totals[name], value)
             return loss
 
-        for micro, old_rows, reference_rows in zip(micros, old, reference, strict=True):
-            yield lambda m=micro, o=old_rows, r=reference_rows: build(m, o, r)
+        for row in zip(micros, old, reference, strict=True):
+            yield partial(build, *row)
 
     def _reduce(self, totals: dict[str, torch.Tensor], tokens: int, steps: int) -> dict[str, float]:
         """Over all workers: losses as the mean of the steps, the other sums per token, maxima as they are."""
@@ -181,7 +180,6 @@ class TrainingWorker(VerlTrainingWorker):
     def _tensor(self, values: np.ndarray | None) -> torch.Tensor | None:
         return None if values is None else torch.tensor(values, device=self.device_name)
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def publish(self, version: int) -> Any:
         """Hand all weights, gathered whole, to the weight publisher of rank 0; its descriptor, None on other ranks."""
         if self.publisher is None:
@@ -189,7 +187,6 @@ class TrainingWorker(VerlTrainingWorker):
         tensors, _ = self.engine.get_per_tensor_param()
         return self.publisher.publish(version, self._untied(tensors))
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def connect(self, rollout_workers: tuple[Any, ...], engines_per_worker: int) -> None:
         """Where "nccl" and "ipc" send weights; again after a rollout worker was replaced."""
         self.rollout_workers = list(rollout_workers)
@@ -198,7 +195,6 @@ class TrainingWorker(VerlTrainingWorker):
         if isinstance(self.publisher, GpuPublisher):
             self.publisher.connect(self.rollout_workers, engines_per_worker)
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def release(self) -> None:
         """Before the process is ended: take back what it shared."""
         if self.publisher is not None:
@@ -215,14 +211,12 @@ class TrainingWorker(VerlTrainingWorker):
             if name not in tied:
                 yield name, tensor.detach().to(dtype)
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def weights(self) -> dict[str, np.ndarray] | None:
         """All weights in float32, whole, on rank 0 (tests and tools; a large model does not fit a message)."""
         tensors, _ = self.engine.get_per_tensor_param()
         found = {name: tensor.detach().float().cpu().numpy().copy() for name, tensor in self._untied(tensors)}
         return found if self.rank == 0 else None
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save(self, folder: str) -> None:
         """Shards, optimiser, schedule and RNG in `folder`, the Hugging Face model in `folder`/huggingface."""
         self.save_checkpoint(folder)
@@ -235,12 +229,10 @@ class TrainingWorker(VerlTrainingWorker):
             config_path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
         dist.barrier()
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def load(self, folder: str) -> None:
         """Continue from what `save` wrote, bit for bit on CPU. The reference stays the model of the start."""
         self.load_checkpoint(folder)
 
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def describe(self) -> dict[str, Any]:
         """Process, threads, parameters: for the run record."""
         return {

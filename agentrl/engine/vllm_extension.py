@@ -20,6 +20,7 @@ from vllm.distributed.weight_transfer.base import (
 )
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
+from vllm.platforms import current_platform
 
 from agentrl.engine.weights_shm import read_tensors
 
@@ -87,6 +88,12 @@ class WorkerExtension:
 
     model_runner: Any
 
+    def use_seeded_sampler(self) -> None:
+        """On CPU: see `vllm_sampling`."""
+        from agentrl.engine.vllm_cpu import use_seeded_sampler
+
+        use_seeded_sampler(self.model_runner)
+
     def engine_facts(self) -> dict[str, Any]:
         """For tests and the run record."""
         import os
@@ -101,4 +108,8 @@ class WorkerExtension:
 
 if "shm" not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine("shm", SharedMemoryTransferEngine)
+if current_platform.is_cpu():
+    from agentrl.engine.vllm_cpu import use_fused_norm
+
+    use_fused_norm()
 die_with_parent()

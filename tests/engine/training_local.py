@@ -14,7 +14,7 @@ from agentrl.engine.training_spec import TrainingBatch, TrainingSpec
 
 
 def random_batch(rows: int = 24, seed: int = 0, vocabulary: int = 300, shared: bool = True) -> TrainingBatch:
-    """Ragged rows; with `shared`, every third row repeats the prompt of the one before, one of them its response too."""
+    """Ragged rows; with `shared`, every third row repeats the prompt of the one before, some their response too."""
     rng = np.random.default_rng(seed)
     prompts: list[list[int]] = []
     responses: list[list[int]] = []
@@ -38,9 +38,13 @@ def use_cpu_platform() -> None:
 
 
 class LocalTrainer:
-    """The calls of TrainingGroup on one TrainingWorker that lives in this process."""
+    """The calls of TrainingGroup on one TrainingWorker that lives in this process.
 
-    def __init__(self, spec: TrainingSpec) -> None:
+    sgd: plain gradient descent with this step instead of AdamW. AdamW turns the rounding of a gradient that is zero
+    but for rounding (a key bias has one) into a step of its learning rate, and does not see a wrong denominator.
+    """
+
+    def __init__(self, spec: TrainingSpec, sgd: float | None = None) -> None:
         use_cpu_platform()
         os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"})
         os.environ["WG_BACKEND"] = "ray"
@@ -48,6 +52,10 @@ class LocalTrainer:
 
         self.spec = spec
         self.worker = TrainingWorker(spec)
+        if sgd is not None:
+            import torch
+
+            self.worker.engine.optimizer = torch.optim.SGD(self.worker.engine.module.parameters(), lr=sgd)
 
     def _plan(self, batch: TrainingBatch, mini_batches: int) -> Any:
         spec = self.spec
@@ -87,7 +95,9 @@ def plain_log_probs(model: Any, prompt: list[int], response: list[int], temperat
     return log_p.gather(1, torch.tensor(response)[:, None])[:, 0], -(log_p.exp() * log_p).sum(-1)
 
 
-def plain_updates(spec: TrainingSpec, batches: list[TrainingBatch], temperature: float = 1.0) -> dict[str, np.ndarray]:
+def plain_updates(
+    spec: TrainingSpec, batches: list[TrainingBatch], temperature: float = 1.0, sgd: float | None = None
+) -> dict[str, np.ndarray]:
     """One optimiser step per batch, written row by row from the formulas; old log-probs are those before the first.
 
     Only what the tests need: token ratio, low_var_kl, no dual clip in reach.
@@ -97,9 +107,11 @@ def plain_updates(spec: TrainingSpec, batches: list[TrainingBatch], temperature:
 
     actor = AutoModelForCausalLM.from_pretrained(spec.model_path, dtype=torch.float32)
     reference = AutoModelForCausalLM.from_pretrained(spec.model_path, dtype=torch.float32)
-    optimizer = torch.optim.AdamW(
+    optimizer: torch.optim.Optimizer = torch.optim.AdamW(
         actor.parameters(), lr=spec.learning_rate, betas=spec.betas, weight_decay=spec.weight_decay
     )
+    if sgd is not None:
+        optimizer = torch.optim.SGD(actor.parameters(), lr=sgd)
     with torch.no_grad():
         old = [
             [plain_log_probs(actor, p, r, temperature)[0] for p, r in zip(b.prompt_ids, b.response_ids, strict=True)]

@@ -1,7 +1,8 @@
 """The closed vocabulary of the embedded catalogue: categories, product types, attributes, options and brands.
 
-Values of one option group, and attributes of one category, never match each other in the reward's fuzzy comparison
-(a test checks it), so that a wrong choice is wrong.
+Attributes of one category, and option values that differ in words, never match each other in the reward's fuzzy
+comparison (a test checks it), so that a wrong choice is wrong. Values that differ in a number only ("10 pound" and
+"20 pound") may: the original's comparison is that lenient.
 """
 
 from __future__ import annotations
