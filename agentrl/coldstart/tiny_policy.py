@@ -56,7 +56,11 @@ class Stage:
     written: Slips
     played: Slips | None  # None: what is written is played
     sft: SftSettings
+    share: dict[str, float] = field(default_factory=dict)  # of the records whose answer begins so, what is kept
 
+
+# what is soon learned is shown less often
+HARD_FIRST = {"<think>search": 0.4, "<think>buy": 0.5, "<think>back": 0.6}
 
 READ = Stage("read", CAREFUL, WANDER, SftSettings(steps=2400, learning_rate=2e-3, warmup_steps=50, final_fraction=0.1))
 IMITATE = Stage(
@@ -151,7 +155,8 @@ def examples(shop: Shop, stage: Stage, seed: int) -> Iterator[Example]:
         records, _ = demonstrate(
             env, shop.renderer, rng.choice(tasks), rng, stage.written, stage.played or stage.written
         )
-        yield from encode(records, shop.renderer.tokenizer)
+        kept = [record for record in records if rng.random() < stage.share.get(record.response.split("</think>")[0], 1.0)]
+        yield from encode(kept, shop.renderer.tokenizer)
 
 
 def measure(

@@ -25,6 +25,8 @@ VERL_AGGREGATION = {
 }
 # exp of more than this overflows what float32 products can hold; a ratio of e^20 is clipped in any case
 LOG_RATIO_BOUND = 20.0
+# `log_prob_gap_tail`: share of tokens whose probability differs by more than 10 % between rollout and trainer
+TAIL = 0.1
 
 
 class PolicyLoss:
@@ -89,6 +91,7 @@ class PolicyLoss:
         if rollout is not None:
             gap = (old - rollout) * mask
             metrics |= {"sum/log_prob_gap": gap.abs().sum(), "max/log_prob_gap": gap.abs().max()}
+            metrics["sum/log_prob_gap_tail"] = (gap.abs() > TAIL).float().sum()
             # k3 estimate of KL(rollout, trainer), as the tokens were drawn by the rollout engine
             metrics["sum/rollout_kl"] = ((gap.exp() - 1 - gap) * mask).sum()
         metrics["sum/loss"] = loss

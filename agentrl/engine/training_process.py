@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -47,7 +48,7 @@ def join_process_group(device: str, store_address: tuple[str, int] | None) -> No
     if store_address is None:
         store = dist.HashStore()
     else:
-        if store_address[0] == "127.0.0.1":
+        if store_address[0] == "127.0.0.1" and sys.platform == "linux":
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         store = dist.TCPStore(*store_address, world_size=size, is_master=False, timeout=JOIN_TIMEOUT)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size)

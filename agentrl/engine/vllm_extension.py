@@ -109,7 +109,8 @@ class WorkerExtension:
 if "shm" not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine("shm", SharedMemoryTransferEngine)
 if current_platform.is_cpu():
+    import os
     from agentrl.engine.vllm_cpu import use_fused_norm
-
-    use_fused_norm()
+    if os.environ.get("NORM")!="0":
+        use_fused_norm()
 die_with_parent()

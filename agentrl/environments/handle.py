@@ -264,8 +264,8 @@ class ServerHandle:
                 logger.warning("%s (incarnation %d) is given up: %s", self.label, self.incarnation, reason)
             if ray.is_initialized():
                 ray.kill(actor)
-            if process is not None:
-                process.kill()
+            if process is not None and not self._closed:
+                process.kill()  # at a clean end `ray.kill` is enough, and Ray would report this as a crash
         calls, self._calls = self._calls, deque()
         self._suspects.discard(self)  # a call of our own, such as stats
         self._arm()

@@ -195,6 +195,10 @@ def test_the_gap_to_the_rollout_is_reported(model, batch) -> None:
     tokens = sum(map(len, batch.response_ids))
     assert metrics["log_prob_gap"] == pytest.approx(0.25 + 1.0 / tokens, abs=1e-4)
     assert metrics["log_prob_gap_max"] == pytest.approx(1.25, abs=1e-4)
+    assert metrics["log_prob_gap_tail"] == pytest.approx(1.0)
+    close = [row.tolist() for row in trainer.log_probs(batch)]
+    close[4][0] += 0.2
+    assert trainer.update(replace(batch, rollout_log_probs=close))["log_prob_gap_tail"] == pytest.approx(1 / tokens)
 
 
 def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(model, batch) -> None:

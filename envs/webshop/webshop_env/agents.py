@@ -79,12 +79,12 @@ class NoisyAgent:
     """
 
     rng: random.Random
-    poor_query: float = 0.2
-    wrong_item: float = 0.25
-    keep: float = 0.6
-    skip_option: float = 0.1
-    wrong_option: float = 0.1
-    buy_early: float = 0.08
+    poor_query: float = 0.25
+    wrong_item: float = 0.4
+    keep: float = 0.8
+    skip_option: float = 0.2
+    wrong_option: float = 0.15
+    buy_early: float = 0.15
     useless_page: float = 0.04
     malformed: float = 0.03
 

@@ -56,14 +56,17 @@ class GoalBook:
             for goal in self.splits[split]:
                 digest.update(f"{split}\n{goal['asin']}\n{goal['instruction_text']}\n".encode())
         self.fingerprint = digest.hexdigest()
+        self._tasks: dict[tuple[str, tuple[str, ...]], Tasks] = {}
 
     def tasks(self, split: str, levels: tuple[str, ...] = LEVELS) -> Tasks:
         """The tasks of `split` whose difficulty is in `levels`. Raises ValueError for an unknown split."""
         if split not in self.splits:
             raise ValueError(f"split {split!r} does not exist: choose one of {', '.join(SPLITS)}.")
-        goals = self.splits[split]
-        ids = [f"{split}/{number:06d}" for number, goal in enumerate(goals) if goal["difficulty"] in levels]
-        return Tasks(ids, self.fingerprint)
+        if (split, levels) not in self._tasks:
+            goals = self.splits[split]
+            ids = [f"{split}/{number:06d}" for number, goal in enumerate(goals) if goal["difficulty"] in levels]
+            self._tasks[split, levels] = Tasks(ids, self.fingerprint)
+        return self._tasks[split, levels]
 
     def goal(self, task_id: str) -> Goal:
         """The goal of a task id such as "train/000123". Raises ValueError if there is none."""
