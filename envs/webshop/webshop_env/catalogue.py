@@ -24,7 +24,7 @@ class Catalogue:
     def __init__(self, records: Iterable[Mapping[str, Any]], attributes: Mapping[str, Mapping[str, Any]]) -> None:
         """Load records of WebShop's file schema; `attributes` is keyed by asin, as in items_ins_v2.json.
 
-        As in the original, records with asin "nan", an asin of more than ten characters or one seen before are left out.
+        As in the original, records with asin "nan", with more than ten characters in it, or seen before are left out.
         """
         self.products: dict[str, dict[str, Any]] = {}
         digest = blake2b(digest_size=16)

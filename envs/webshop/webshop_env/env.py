@@ -49,8 +49,8 @@ class WebShopEnv(gymnasium.Env[str, str]):
         show_attrs: False; True adds the original's page of attributes.
         catalogue: "embedded", the generated catalogue that comes with the package.
 
-    info, at reset and at every step: task, task_type (the difficulty), state_key, admissible_actions, success (reward 1),
-    score (the reward), action_valid, action_effective (the state changed). After the purchase also purchased and
+    info, at reset and at every step: task, task_type (the difficulty), state_key, admissible_actions, success (reward
+    1), score (the reward), action_valid, action_effective (the state changed). After the purchase also purchased and
     reward_parts.
     """
 

@@ -184,8 +184,8 @@ class Renderer:
         for group, values in product["options"].items():
             mark = f" chosen {chosen[group]}" if group in chosen else ""
             lines.append(f"{group} : {' '.join(f'[{value}]' for value in values)}{mark}")
-        buttons = ["buy now", "< prev", *self.sub_pages]
-        return "\n".join([*lines, " ".join(f"[{name}]" for name in buttons)]).lower()
+        buttons = " ".join(f"[{name}]" for name in ("buy now", "< prev", *self.sub_pages))
+        return "\n".join([*lines, buttons]).lower()
 
 
 @lru_cache(maxsize=32)

@@ -23,8 +23,8 @@ def tasks(split: str, **options: Any) -> Tasks:
 
 prompts = {
     "compact": "task: {task}\ndone: {action_history}\npage: {observation}",
-    "paper": """You are a shopping agent in the WebShop online store. You search for products, look at them, choose the \
-options that the customer wants, and buy one.
+    "paper": """You are a shopping agent in the WebShop online store. You search for products, look at them, choose \
+the options that the customer wants, and buy one.
 The customer's task: {task}
 You have taken {step} step(s) so far. Your last {history_length} observations and actions were:
 {history}

@@ -46,12 +46,12 @@ COLORS = ["black", "white", "blue", "red", "green", "pink", "purple", "yellow", 
 SIZES = ["small", "medium", "large"]
 SHOE_SIZES = ["6", "7", "8", "9", "10"]
 BED_SIZES = ["twin", "full", "queen", "king"]
-LENGTHS = ["24in", "36in", "48in", "60in"]
-PACKS = ["1 pack", "3 pack", "6 pack", "8 pack"]
+LENGTHS = ["12 inch", "18 inch", "24 inch", "36 inch"]
+PACKS = ["1 pack", "3 pack", "6 pack", "12 pack"]
 FLAVORS = ["vanilla", "lemon", "honey", "caramel", "cinnamon", "strawberry", "mint", "original"]
 SCENTS = ["lavender", "rose", "lemon", "mint", "coconut", "vanilla", "unscented"]
 STORAGE = ["32gb", "64gb", "128gb", "256gb"]
-WEIGHTS = ["5lb", "10lb", "20lb", "30lb"]
+WEIGHTS = ["5 pound", "10 pound", "20 pound", "30 pound"]
 MATERIALS = ["bamboo", "metal", "glass", "walnut", "ceramic"]
 
 GROUPS = {
@@ -93,13 +93,13 @@ CATEGORIES = (
     ),
     _category(
         "bags", "Clothing, Shoes & Jewelry \u203a Luggage & Bags",
-        "water resistant, faux leather, shoulder strap, inner pocket, anti theft, zipper closure, gift box, scratch resistant",
+        "water resistant, faux leather, shoulder strap, laptop sleeve, anti theft, zipper closure, carry on, foldable",
         ("backpack", 45, "color, size"), ("tote bag", 30, "color, size"), ("suitcase", 80, "color, size"),
         ("gym bag", 35, "color, size"), ("wallet", 20, "color"),
     ),
     _category(
         "beauty", "Beauty & Personal Care \u203a Skin Care",
-        "cruelty free, paraben free, sensitive skin, long lasting, hyaluronic acid, tea tree, gentle formula, natural ingredients",
+        "cruelty free, paraben free, sensitive skin, long lasting, hyaluronic acid, tea tree, fine lines, spf 50",
         ("face cream", 22, "scent, pack"), ("body lotion", 16, "scent, pack"), ("lip balm", 9, "scent, pack"),
         ("face mask", 14, "scent, pack"), ("hand soap", 12, "scent, pack"),
     ),
@@ -111,34 +111,35 @@ CATEGORIES = (
     ),
     _category(
         "snacks", "Grocery & Gourmet Food \u203a Snacks",
-        "gluten free, non gmo, low carb, low sugar, high protein, freeze dried, certified organic, resealable bag",
+        "gluten free, non gmo, low carb, sugar added, high protein, freeze dried, certified organic, resealable bag",
         ("roasted almonds", 18, "flavor name, pack"), ("granola bars", 16, "flavor name, pack"),
         ("potato chips", 14, "flavor name, pack"), ("popcorn", 12, "flavor name, pack"),
         ("oatmeal cookies", 15, "flavor name, pack"),
     ),
     _category(
         "beverages", "Grocery & Gourmet Food \u203a Beverages",
-        "caffeine free, plant based, single serve, usda organic, zero calorie, low acid, fair trade, kosher certified",
+        "caffeine free, plant based, single serve, usda organic, zero calorie, dark roast, fair trade, "
+        "kosher certified",
         ("green tea", 14, "flavor name, pack"), ("ground coffee", 20, "flavor name, pack"),
         ("protein shake", 30, "flavor name, pack"), ("hot cocoa", 13, "flavor name, pack"),
         ("sparkling water", 17, "flavor name, pack"),
     ),
     _category(
         "electronics", "Electronics \u203a Audio & Video",
-        "water resistant, hands free, high definition, voice control, long battery, wireless charging, night mode, "
-        "shock proof",
+        "noise cancelling, wireless charging, fast bluetooth, water resistant, hands free, high definition, "
+        "voice control, long battery",
         ("headphones", 65, "color"), ("portable speaker", 50, "color, size"), ("security camera", 55, "color, storage"),
         ("smart watch", 75, "color, size"), ("digital camera", 85, "color, storage"),
     ),
     _category(
         "computers", "Electronics \u203a Computers & Tablets",
-        "slim design, drop proof, usb c, aluminum body, scratch resistant, energy saving, travel friendly, easy setup",
+        "quad core, touch screen, light weight, fast charging, backlit keyboard, anti glare, dual band, usb c",
         ("tablet", 85, "color, storage"), ("flash drive", 18, "color, storage"), ("tablet case", 25, "color, size"),
         ("wireless mouse", 22, "color, size"), ("laptop stand", 35, "color, material"),
     ),
     _category(
         "bedding", "Home & Kitchen \u203a Bedding",
-        "machine washable, super soft, hypo allergenic, double stitched, extra warm, egyptian cotton, cooling gel, "
+        "machine washable, super soft, hypo allergenic, king pillow, deep pocket, egyptian cotton, cooling gel, "
         "fade resistant",
         ("sheet set", 45, "color, bed size"), ("comforter", 60, "color, bed size"), ("blanket", 35, "color, bed size"),
         ("mattress pad", 55, "bed size, pack"), ("duvet cover", 40, "color, bed size"),
@@ -151,7 +152,7 @@ CATEGORIES = (
     ),
     _category(
         "furniture", "Home & Kitchen \u203a Furniture",
-        "solid wood, easy assembly, heavy duty, space saving, stain resistant, modern style, living room, mid century",
+        "solid wood, easy assembly, heavy duty, space saving, tempered glass, lumbar support, living room, mid century",
         ("bookshelf", 80, "color, length"), ("desk lamp", 35, "color, length"), ("bar stool", 65, "color, material"),
         ("area rug", 70, "color, length"), ("coffee table", 85, "material, length"),
     ),
@@ -163,7 +164,8 @@ CATEGORIES = (
     ),
     _category(
         "pets", "Pet Supplies \u203a Dogs & Cats",
-        "vet approved, easy clean, odor control, eco friendly, small breed, indoor use, extra durable, gentle touch",
+        "grain free, chew resistant, easy clean, washable cover, odor control, real chicken, limited ingredient, "
+        "orthopedic foam",
         ("dog bed", 45, "color, size"), ("dog treats", 14, "flavor name, pack"), ("cat litter", 22, "scent, weight"),
         ("dog collar", 16, "color, size"), ("cat tree", 75, "color, length"),
     ),
