@@ -69,10 +69,9 @@ def _help() -> str:
     from agentrl.config.compose import FOLDER, GROUPS
     from agentrl.config.recipes import recipe_names
 
-    groups = "\n".join(
-        f"  {group + '=':<14}{' | '.join((['auto'] if group == 'scale' else []) + sorted(f.stem for f in (FOLDER / group).glob('*.yaml')))}"
-        for group in GROUPS
-    )
+    choices = {group: sorted(file.stem for file in (FOLDER / group).glob("*.yaml")) for group in GROUPS}
+    choices["scale"].insert(0, "auto")
+    groups = "\n".join(f"  {group + '=':<14}{' | '.join(names)}" for group, names in choices.items())
     recipes = "\n".join(f"  +recipe={name}" for name in recipe_names())
     return f"""{(__doc__ or "").strip()}
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agentrl.report.metrics_log import read_metrics
+from agentrl.report.metrics_log import read_evaluations
 
 COLORS = ("tab:orange", "tab:blue", "tab:green", "tab:red", "tab:purple")
 
@@ -64,11 +64,7 @@ def plot(runs: list[tuple[str, int, Path]], path: Path) -> None:
     color = {recipe: COLORS[i % len(COLORS)] for i, recipe in enumerate(dict.fromkeys(recipe for recipe, *_ in runs))}
     named: set[str] = set()
     for recipe, _, folder in runs:
-        points = [
-            (m["step"], m["evaluation/success"])
-            for m in read_metrics(folder / "metrics.jsonl")
-            if m["kind"] == "evaluation"
-        ]
+        points = [(m["step"], m["evaluation/success"]) for m in read_evaluations(folder)]
         axes.plot(*zip(*points, strict=True), color=color[recipe], marker="o", markersize=3, alpha=0.8,
                   label=None if recipe in named else recipe)  # fmt: skip
         named.add(recipe)

@@ -24,6 +24,7 @@ def preflight(config: RunConfig) -> None:
     _run_directory(config)
     _ray_address(config)
     _machine(config)
+    _environment_options(config)  # loads the environment's data, so it comes last
     if config.resume:
         from agentrl.driver.checkpoint import check_resume
 
@@ -128,7 +129,6 @@ def _environment(config: RunConfig) -> None:
             f"environment.name={name}: no installed package offers it (entry point group agentrl.environments)."
             f"{nearest(name, known)}"
         )
-    _environment_options(config)
 
 
 def _environment_options(config: RunConfig) -> None:

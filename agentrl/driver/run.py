@@ -86,7 +86,9 @@ async def _run(config: RunConfig, prepared: Prepared) -> None:
         stack.callback(memory.stop)
         pool = environment_pool(config)
         stack.push_async_callback(pool.close)
-        router = RolloutRouter(rollout_spec(config), config.rollout.workers, timeout_s=config.rollout.generate_timeout_s)
+        router = RolloutRouter(
+            rollout_spec(config), config.rollout.workers, timeout_s=config.rollout.generate_timeout_s
+        )
         stack.push_async_callback(router.close)
         # the three kinds of workers start side by side: most of it is imports
         starting = asyncio.gather(
@@ -107,7 +109,11 @@ async def _run(config: RunConfig, prepared: Prepared) -> None:
             router=router,
             episodes=episodes,
             collector=Collector(
-                episodes, trainer.groups_per_step, trainer.group_size, config.min_group_size, trainer.max_replaced_groups
+                episodes,
+                trainer.groups_per_step,
+                trainer.group_size,
+                config.min_group_size,
+                trainer.max_replaced_groups,
             ),
             cursor=TaskCursor(prepared.train_tasks, config.seed),
             held_out=prepared.held_out,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,23 +19,29 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 3.0
 
 
+def program(words: Sequence[str], cwd: Path, environment: dict[str, str] | None = None) -> tuple[Any, float]:
+    """The finished process, and the processor seconds it took.
+
+    Not the seconds on the clock: those depend on what else the machine does while the tests run, and on an idle machine
+    they are the same, since nothing here waits.
+    """
+    env = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+    env |= {"PYTHONPATH": str(ROOT), "AGENTRL_RECIPES": str(ROOT / "recipes"), **(environment or {})}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-m", "agentrl.main", *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=60
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def refused(*words: str, cwd: Path, environment: dict[str, str] | None = None) -> str:
-    """What the program says when it refuses; the best of two tries is timed, for this machine may be busy."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "AGENTRL_RECIPES": str(ROOT / "recipes"), **(environment or {})}
-    env.pop("RAY_ADDRESS", None) if environment is None or "RAY_ADDRESS" not in environment else None
-    seconds = []
-    for _ in range(2):
-        start = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "agentrl.main", *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=60
-        )
-        seconds.append(time.perf_counter() - start)
-        if seconds[-1] < LIMIT_S:
-            break
+    """What the program says when it refuses."""
+    done, seconds = program(words, cwd, environment)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
-    assert min(seconds) < LIMIT_S, f"{seconds} s"
-    message = done.stderr.strip().splitlines()[-1]
+    assert seconds < LIMIT_S
+    message = str(done.stderr.strip().splitlines()[-1])
     assert message.startswith("agentrl: "), done.stderr
     return message
 
@@ -48,7 +56,7 @@ def refused(*words: str, cwd: Path, environment: dict[str, str] | None = None) -
         ([RECIPE, "actor.workers=two"], ["actor.workers='two'", "integer"]),
         ([RECIPE, "actor.learning_rate=-1"], ["actor.learning_rate=-1", "greater than or equal to 0"]),
         ([RECIPE, "trainer.group_size=1"], ["trainer.group_size=1", "2 or more"]),
-        ([RECIPE, "actor.mini_batches=3"], ["actor.mini_batches=3", "trainer.groups_per_step", "1, 2, 4"]),
+        ([RECIPE, "actor.mini_batches=3"], ["actor.mini_batches=3", "trainer.groups_per_step", "1, 2, 4, 8"]),
         ([RECIPE, "episode.max_response_tokens=9999"], ["episode.max_response_tokens=9999", "lower"]),
         ([RECIPE, "rollout.max_model_len=20"], ["rollout.max_model_len=20", "raise it"]),
         ([RECIPE, "environment.name=webshp"], ["environment.name=webshp", "webshop"]),
@@ -60,7 +68,10 @@ def refused(*words: str, cwd: Path, environment: dict[str, str] | None = None) -
         ([RECIPE, "evaluation.tasks=1000000"], ["evaluation.tasks=1000000", "lower"]),
         ([RECIPE, "prompt=compakt"], ["prompt=compakt", "compact"]),
         ([RECIPE, "rollout.workers=500"], ["rollout.workers=500", "501 cores"]),
-        ([RECIPE, "scale=gpu", "actor.workers=64"], ["actor.workers=64", "GPUs"]),
+        (
+            [RECIPE, "scale=gpu", "model.path=tiny", "episode.max_prompt_tokens=512", "actor.workers=64"],
+            ["actor.workers=64", "GPUs"],
+        ),
         ([RECIPE, "trainer"], ["'trainer'", "key=value"]),
         (["--verbose"], ["--verbose", "--help"]),
         ([], ["+recipe=ptgpo_webshop"]),
@@ -136,13 +147,7 @@ def test_corrupt_checkpoint_offers_the_last_good_one(tmp_path: Path) -> None:
 
 
 def test_help_and_cfg_are_quick(tmp_path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "AGENTRL_RECIPES": str(ROOT / "recipes")}
     for words, expected in (["--help"], "+recipe=gigpo_webshop"), ([RECIPE, "--cfg", "job"], "group_size: 8"):
-        seconds = []
-        for _ in range(2):
-            start = time.perf_counter()
-            done = subprocess.run([sys.executable, "-m", "agentrl.main", *words], cwd=tmp_path, env=env,
-                                  capture_output=True, text=True, timeout=60)  # fmt: skip
-            seconds.append(time.perf_counter() - start)
+        done, seconds = program(words, tmp_path)
         assert done.returncode == 0 and expected in done.stdout
-        assert min(seconds) < LIMIT_S
+        assert seconds < LIMIT_S
