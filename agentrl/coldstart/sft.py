@@ -129,7 +129,9 @@ def response_loss(model: Any, batch: Sequence[Example], pad_id: int) -> tuple[to
     width = max(len(example) for example in batch)
     device = next(model.parameters()).device
     ids = torch.full((len(batch), width), pad_id, dtype=torch.long)
-    rows, columns, targets = [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    targets: list[int] = []
     for row, example in enumerate(batch):
         ids[row, : len(example)] = torch.tensor(example.prompt_ids + example.response_ids)
         first = len(example.prompt_ids) - 1

@@ -1,9 +1,9 @@
 """The policy that agentrl carries: a tiny Qwen2 model that has learned to read WebShop pages from a clumsy shopper.
 
-Two stages of supervised fine-tuning, both on demonstrations made as they are needed (`demonstrations`), train goals
-only. "read": good answers in the states that a wandering shopper comes to; the model learns to copy ids, to match
-attributes and to choose options. "imitate": the answers of a shopper with many slips; the model keeps what it can read
-and takes over the slips, which leaves reinforcement learning something to repair.
+Three stages of supervised fine-tuning on demonstrations made as they are needed (`demonstrations`), train goals only.
+"read" and "read more": good answers in the states that a wandering shopper comes to; the model learns to copy ids, to
+match attributes and to choose options. "imitate": the answers of a shopper with many slips; the model keeps what it can
+read and takes over the slips, which leaves reinforcement learning something to repair.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ THOUGHTS = [
     "material",
 ]
 WANDER = Slips(poor_query=0.4, wrong_item=0.4, keep=0.3, buy_early=0.1, wrong_option=0.3, dawdle=0.12, malformed=0.03)
-CLUMSY = Slips(poor_query=0.3, wrong_item=0.4, keep=0.5, buy_early=0.3, wrong_option=0.3, dawdle=0.12, malformed=0.05)
+CLUMSY = Slips(
+    poor_query=0.3, wrong_item=0.4, keep=0.5, buy_early=0.3, wrong_option=0.3, dawdle=0.12, malformed=0.05
+).scaled(0.6)
 CAREFUL = Slips()
 
 
@@ -57,15 +59,22 @@ class Stage:
     played: Slips | None  # None: what is written is played
     sft: SftSettings
     share: dict[str, float] = field(default_factory=dict)  # of the records whose answer begins so, what is kept
+    stop: int | None = None  # ends here, in the midst of its schedule
 
 
 # what is soon learned is shown less often
 HARD_FIRST = {"<think>search": 0.4, "<think>buy": 0.5, "<think>back": 0.6}
 
-READ = Stage("read", CAREFUL, WANDER, SftSettings(steps=2400, learning_rate=2e-3, warmup_steps=50, final_fraction=0.1))
-IMITATE = Stage(
-    "imitate", CLUMSY, None, SftSettings(steps=500, learning_rate=3e-4, warmup_steps=20, final_fraction=0.1, seed=1)
+READ = Stage("read", CAREFUL, WANDER, SftSettings(steps=2400, learning_rate=2e-3), stop=1500)
+READ_MORE = Stage(
+    "read more",
+    CAREFUL,
+    WANDER,
+    SftSettings(steps=1400, learning_rate=1.6e-3, warmup_steps=30, seed=2),
+    share=HARD_FIRST,
+    stop=600,
 )
+IMITATE = Stage("imitate", CLUMSY, None, SftSettings(steps=160, learning_rate=4e-4, warmup_steps=30, seed=1))
 
 
 @dataclass
@@ -155,7 +164,9 @@ def examples(shop: Shop, stage: Stage, seed: int) -> Iterator[Example]:
         records, _ = demonstrate(
             env, shop.renderer, rng.choice(tasks), rng, stage.written, stage.played or stage.written
         )
-        kept = [record for record in records if rng.random() < stage.share.get(record.response.split("</think>")[0], 1.0)]
+        kept = [
+            record for record in records if rng.random() < stage.share.get(record.response.split("</think>")[0], 1.0)
+        ]
         yield from encode(kept, shop.renderer.tokenizer)
 
 
@@ -195,7 +206,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def make_tiny_policy(
-    folder: Path, stages: tuple[Stage, ...] = (READ, IMITATE), *, seed: int = 0, shrink: float = 1.0,
+    folder: Path, stages: tuple[Stage, ...] = (READ, READ_MORE, IMITATE), *, seed: int = 0, shrink: float = 1.0,
     check_every: int = 200, say: Callable[[str], None] = print,
 ) -> Any:  # fmt: skip
     """Train the policy and write it to `folder`. Returns the model. `shrink` < 1 takes fewer steps, for a trial."""
@@ -204,8 +215,9 @@ def make_tiny_policy(
     model = new_model(tokenizer, seed)
     say(f"{sum(p.numel() for p in model.parameters())} parameters, {len(tokenizer)} tokens")
     for stage in stages:
+        stop = None if stage.stop is None else max(1, round(stage.stop * shrink))
         sft = replace(stage.sft, steps=max(1, round(stage.sft.steps * shrink)))
-        run_stage(model, shop, replace(stage, sft=sft), seed=seed, check_every=check_every, say=say)
+        run_stage(model, shop, replace(stage, sft=sft, stop=stop), seed=seed, check_every=check_every, say=say)
     save(model, tokenizer, folder)
     return model
 
@@ -214,12 +226,14 @@ def run_stage(
     model: Any, shop: Shop, stage: Stage, *, seed: int, check_every: int, say: Callable[[str], None],
     after_check: Callable[[int], None] | None = None,
 ) -> None:  # fmt: skip
+    """Train `model` in place for one stage, with its success on held-out goals every `check_every` steps."""
     recent: list[float] = []
+    last = stage.stop or stage.sft.steps
 
-    def on_step(step: int, loss: float, seconds: float) -> None:
+    def on_step(step: int, loss: float, seconds: float) -> bool:
         recent.append(loss)
-        if step % check_every and step != stage.sft.steps:
-            return
+        if step % check_every and step != last:
+            return False
         model.eval()
         found = [measure(model, shop, temperature=temperature) for temperature in (1.0, 0.0)]
         model.train()
@@ -227,10 +241,11 @@ def run_stage(
             f"T={t:g} success {m['success']:.2f} valid {m['valid']:.2f} turns {m['turns']:.1f}"
             for t, m in zip((1, 0), found, strict=True)
         )
-        say(f"{stage.name} {step}/{stage.sft.steps} {seconds:.0f} s loss {sum(recent) / len(recent):.4f}; {words}")
+        say(f"{stage.name} {step}/{last} {seconds:.0f} s loss {sum(recent) / len(recent):.4f}; {words}")
         recent.clear()
         if after_check is not None:
             after_check(step)
+        return step >= last
 
     source = examples(shop, stage, seed + stage.sft.seed)
     train(model, source, stage.sft, pad_id=shop.renderer.tokenizer.pad_token_id, on_step=on_step)

@@ -36,7 +36,12 @@ def pieces(text: str) -> list[str]:
 
 
 def build_tokenizer(
-    texts: Sequence[str], *, always: Iterable[str] = (), size: int = 4096, merges: int = 200, model_max_length: int = 1024
+    texts: Sequence[str],
+    *,
+    always: Iterable[str] = (),
+    size: int = 4096,
+    merges: int = 200,
+    model_max_length: int = 1024,
 ) -> Any:
     """A tokenizer (transformers) with at most `size` tokens: bytes, `merges` merges, `always`, then frequent pieces.
 
@@ -44,15 +49,19 @@ def build_tokenizer(
     """
     from transformers import Qwen2Tokenizer
 
-    vocabulary, pairs = _merges(texts, merges)
-    vocabulary = {token: index for index, token in enumerate([PAD, START, END, *vocabulary])}
+    base, pairs = _merges(texts, merges)
+    vocabulary = {token: index for index, token in enumerate([PAD, START, END, *base])}
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(pieces(text))
     wanted = dict.fromkeys(piece for text in always for piece in pieces(text))
     words = [*wanted, *sorted(counts, key=lambda word: (-counts[word], word))]
     # Other signs stay with the BPE: an added " <" would take the start of " <think>" away.
-    extra = [word for word in dict.fromkeys(words) if word.isascii() and (word.strip(" $.").isalnum() or word[-1] == "[" or len(word) > 1 and word[0] == "]")]
+    extra = [
+        word
+        for word in dict.fromkeys(words)
+        if word.isascii() and (word.strip(" $.").isalnum() or word[-1] == "[" or (len(word) > 1 and word[0] == "]"))
+    ]
     extra = extra[: size - len(vocabulary) - len(TAGS)]
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary,
