@@ -1,26 +1,34 @@
 # make demo: set up and train the embedded default. make test: set up and run the tests. Both make .venv when it is not
 # there or when the lock changed.
 #   EXTRA=gpu            the GPU lock            PYTHON=python3.12   another Python (3.11 or 3.12)
-#   TORCH_INDEX_URL=...  another build of torch  ARGS="seed=1"       more words for the demo
+#   TORCH_INDEX_URL=...  another build of torch  ARGS="seed=1"       more words for the demo or the tests
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-EXTRA ?= cpu
-VENV ?= .venv
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
-TORCH ?= torch==2.13.0
-LOCK := locks/$(EXTRA).txt
+VENV := .venv
 RUN := $(VENV)/bin/python
-STAMP := $(VENV)/.agentrl-$(EXTRA)
-# the checksum of everything that decides what is in the environment: a lock that changed makes it anew
-WANTED := $(shell cat $(LOCK) pyproject.toml envs/*/pyproject.toml 2>/dev/null | sha256sum | cut -c1-16)
-PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
+TORCH := torch==2.13.0
+# "cpu CHECKSUM" or "gpu CHECKSUM" of what was installed; written last, so that a half-made environment is made anew
+STAMP := $(VENV)/.agentrl-lock
+# the checksum of what names the packages and entry points of this folder: to install those again takes seconds
+OWN_STAMP := $(VENV)/.agentrl-own
+# without EXTRA an environment that was made for GPUs stays one
+EXTRA ?= $(or $(filter cpu gpu,$(firstword $(shell cat $(STAMP) 2>/dev/null))),cpu)
+LOCK := locks/$(EXTRA).txt
+WANTED := $(EXTRA) $(firstword $(shell cat $(LOCK) 2>/dev/null | cksum)) $(TORCH)
+OWN := $(wildcard pyproject.toml envs/*/pyproject.toml)
+OWN_WANTED := $(firstword $(shell cat $(OWN) | cksum))
+PIP := $(RUN) -m pip install -qq --disable-pip-version-check --no-input
+USABLE := 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))'
+# the first Python that will do; one that is only a shim without an interpreter behind it will not
+PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
+  "$$p" -c $(USABLE) 2>/dev/null && { command -v "$$p"; break; }; done; true)
 
-.PHONY: help demo test test-all lint lock tiny-policy clean venv
+.PHONY: help demo test test-all lint lock tiny-policy clean venv new-venv
 
 help:
-	@sed -n '1,5p' Makefile | sed 's/^# \{0,1\}//'; echo "targets: demo test test-all lint lock tiny-policy clean"
+	@sed -n '1,4p' Makefile | sed 's/^# \{0,1\}//'; echo "targets: demo test test-all lint lock tiny-policy clean venv"
 
 demo: venv
 	$(RUN) -m agentrl.main +recipe=ptgpo_webshop $(ARGS)
@@ -40,25 +48,35 @@ lint: venv
 tiny-policy: venv
 	$(RUN) -m agentrl.coldstart tiny-policy $(ARGS)
 
+# An environment of ours that is half-made or out of date is made anew; one that somebody else made is moved, never deleted.
+# One at a time: a second make waits for the first (where the system has flock) and then finds everything there
 venv:
-	@if [ "$$(cat $(STAMP) 2>/dev/null)" != "$(WANTED)" ]; then $(MAKE) --no-print-directory new-venv; fi
+	@exec 9>.venv-lock; if command -v flock >/dev/null; then flock -n 9 || { echo "another make is setting up $(VENV): waiting"; flock 9; }; fi; \
+	if [ "$$(cat $(STAMP) 2>/dev/null)" != "$(WANTED)" ]; then $(MAKE) --no-print-directory new-venv EXTRA=$(EXTRA); fi; \
+	if [ "$$(cat $(OWN_STAMP) 2>/dev/null)" != "$(OWN_WANTED)" ]; then \
+	  $(PIP) --no-deps --no-build-isolation $(patsubst %/pyproject.toml,-e ./%,$(filter envs/%,$(OWN))) -e .; \
+	  echo "$(OWN_WANTED)" > $(OWN_STAMP); fi
 
-.PHONY: new-venv
 new-venv:
-	@[ -n "$(PYTHON)" ] || { echo "make: no Python found; install Python 3.11 or 3.12, or name one: make PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1); agentrl needs Python 3.11 or 3.12: make PYTHON=python3.11" >&2; exit 2; }
-	@echo "setting up $(VENV) from $(LOCK) (a few minutes, once)"
-	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV)
+	@[ -f $(LOCK) ] || { echo "make: EXTRA=$(EXTRA): there is no $(LOCK); use EXTRA=cpu or EXTRA=gpu" >&2; exit 2; }
+	@python="$(PYTHON)"; \
+	[ -n "$$python" ] || { echo "make: no Python 3.11 or 3.12 that can make virtual environments was found; install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }; \
+	"$$python" -c $(USABLE) 2>/dev/null || { echo "make: PYTHON=$$python ($$("$$python" --version 2>&1 | head -1 || true)) will not do; agentrl needs Python 3.11 or 3.12 with its venv module: make PYTHON=/path/to/python3.11" >&2; exit 2; }; \
+	echo "setting up $(VENV) from $(LOCK) with $$("$$python" --version 2>&1): about four minutes, once"; \
+	if [ -e $(VENV) ] && ! compgen -G "$(VENV)/.agentrl-*" >/dev/null; then \
+	  kept=$(VENV)-before-$$(date +%Y%m%d-%H%M%S); mv $(VENV) "$$kept"; \
+	  echo "$(VENV) was not made by this Makefile: it is kept as $$kept"; fi; \
+	rm -rf $(VENV); mkdir $(VENV); touch $(VENV)/.agentrl-made; "$$python" -m venv $(VENV)
 	@# torch first and alone, with its own dependencies: nothing later may choose another build
+	@echo "  $(TORCH)"
 	@$(PIP) $(TORCH) $(if $(TORCH_INDEX_URL),--index-url $(TORCH_INDEX_URL))
+	@echo "  $$(grep -c == $(LOCK)) packages at the versions of $(LOCK)"
 	@$(PIP) --no-deps --require-hashes -r $(LOCK)
-	@$(PIP) --no-deps --no-build-isolation $(patsubst %/pyproject.toml,-e ./%,$(wildcard envs/*/pyproject.toml)) -e .
 	@echo "$(WANTED)" > $(STAMP)
 
 # uv reads metadata only; the old lock is its preference, so that nothing moves without need
 lock:
-	@rm -rf .lock-venv && $(PYTHON) -m venv .lock-venv && .lock-venv/bin/pip install --quiet uv
+	@python="$(PYTHON)"; rm -rf .lock-venv; "$${python:-python3}" -m venv .lock-venv; .lock-venv/bin/pip install -qq uv
 	.lock-venv/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --override locks/cpu-overrides.txt --extra cpu --extra dev pyproject.toml locks/environments.in -o locks/cpu.txt
 	.lock-venv/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -66,4 +84,4 @@ lock:
 	@rm -rf .lock-venv
 
 clean:
-	rm -rf $(VENV) .lock-venv build dist *.egg-info envs/*/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lock .lock-venv build dist *.egg-info envs/*/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

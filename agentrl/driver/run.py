@@ -6,7 +6,9 @@ import asyncio
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agentrl.config.schema import RunConfig
 from agentrl.driver.checkpoint import check_resume, load_driver_state
@@ -15,7 +17,7 @@ from agentrl.driver.collect import Collector
 from agentrl.driver.episodes import EpisodeFactory
 from agentrl.driver.run_state import Run
 from agentrl.driver.signals import StopRequest
-from agentrl.driver.specs import model_path, rollout_spec, training_spec
+from agentrl.driver.specs import model_path, rollout_spec, training_spec, weight_transfer
 from agentrl.driver.tasks import TaskCursor
 from agentrl.driver.train import train
 from agentrl.engine.router import RolloutRouter
@@ -97,11 +99,14 @@ async def _run(config: RunConfig, prepared: Prepared) -> None:
         renderer = await asyncio.to_thread(prompt_renderer, config, prepared.prompts)
         *_, actor = await starting
         stack.callback(actor.close)
+        if weight_transfer(config) != "shm":
+            await asyncio.to_thread(actor.connect_rollout, router.handles(), config.rollout.tensor_parallel_size)
+            router.republish = partial(republish, actor, router, config.rollout.tensor_parallel_size)
         episodes = EpisodeFactory(config, pool, router, renderer)
         state = Run(
             config=config,
             directory=prepared.directory,
-            log=MetricsLog(prepared.directory.path, config),
+            log=MetricsLog(prepared.directory.path, config, prepared.console.warn),
             console=prepared.console,
             memory=memory,
             stop=prepared.stop,
@@ -128,6 +133,12 @@ async def _run(config: RunConfig, prepared: Prepared) -> None:
             prepared.console.resumed(state.step)
         await train(state)
         finish(state)
+
+
+async def republish(actor: TrainingGroup, router: RolloutRouter, gpus_per_worker: int, handles: list[Any]) -> Any:
+    """Form the transfer group anew, with these workers, and send the weights that the router's version names."""
+    await asyncio.to_thread(actor.connect_rollout, handles, gpus_per_worker)
+    return await asyncio.to_thread(actor.publish_weights, router.version)
 
 
 def environment_pool(config: RunConfig) -> EnvironmentPool:

@@ -16,7 +16,8 @@ class RolloutSpec:
     max_num_seqs: requests that one engine decodes together. kv_cache_bytes: size of the key/value cache (CPU; on a
     GPU it is what `gpu_memory_utilization` leaves). block_size: tokens in one block of it (None: the platform's own).
     deterministic: tokens and log-probs of a request depend on nothing but its prompt, its seed and the weights, to
-    the last bit (CPU only; see `vllm_cpu`). threads: CPU threads of one engine.
+    the last bit (CPU only). Tried at start (`rollout_invariance`); an engine that fails works as with one_at_a_time.
+    one_at_a_time: no batch and no shared prefix, whatever it costs. threads: CPU threads of one engine.
     sleep: keep the right to free GPU memory between phases (`RolloutWorker.sleep`).
     """
 
@@ -32,6 +33,7 @@ class RolloutSpec:
     enable_prefix_caching: bool = True
     block_size: int | None = None
     deterministic: bool = False
+    one_at_a_time: bool = False
     seed: int = 0
     threads: int = 1
     sleep: bool = False
@@ -61,6 +63,7 @@ def environment_variables(spec: RolloutSpec) -> dict[str, str]:
         "VLLM_CONFIGURE_LOGGING": "1",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_NUM_THREADS": str(spec.threads),
     }
@@ -94,6 +97,7 @@ def engine_arguments(spec: RolloutSpec) -> dict[str, Any]:
         "enable_prefix_caching": spec.enable_prefix_caching,
         "trust_remote_code": spec.trust_remote_code,
         "disable_log_stats": True,
+        "use_tqdm_on_load": False,
         "enable_log_requests": False,
         # log-probs of the distribution that was sampled from: temperature (and top-p) applied
         "logprobs_mode": "processed_logprobs",

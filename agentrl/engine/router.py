@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 from agentrl.engine.rollout_spec import RolloutSpec
+from agentrl.engine.rollout_worker import Request
 from agentrl.engine.router_slot import WorkerLost, WorkerSlot
 from agentrl.engine.weights import WeightDescriptor
 from agentrl.episode.records import Generation
@@ -25,8 +26,10 @@ class RolloutRouter:
     with the current weights, and the requests it had are asked again, of whichever worker there is (same seed, same
     answer), at most `max_retries` times each. `counters` says how often.
 
-    timeout_s: deadline of one generation. start_timeout_s: of a worker's start. republish: gives a new descriptor of
-    the current weights; needed with weight_transfer "nccl" and "ipc", whose descriptors cannot be used twice.
+    timeout_s: deadline of one generation. place_timeout_s: for Ray to find room for a worker. start_timeout_s: for a
+    worker to load the model. cpus_per_worker: what Ray counts for one. republish (an attribute, set when there is a
+    trainer): sends the current weights to the workers with the handles it is given; needed with weight_transfer "nccl"
+    and "ipc", whose descriptors cannot be used twice.
     """
 
     def __init__(
@@ -35,11 +38,11 @@ class RolloutRouter:
         workers: int = 1,
         *,
         timeout_s: float = 300.0,
+        place_timeout_s: float = 180.0,
         start_timeout_s: float = 600.0,
         update_timeout_s: float = 600.0,
         max_retries: int = 3,
         cpus_per_worker: float = 1.0,
-        republish: Callable[[], Awaitable[WeightDescriptor]] | None = None,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers}: must be at least 1")
@@ -50,14 +53,17 @@ class RolloutRouter:
         self.counters: Counter[str] = Counter(requests=0, retries=0, restarts=0, timeouts=0, updates=0)
         self.version = 0
         self._descriptor: WeightDescriptor | None = None
-        self._republish = republish
+        self.republish: Callable[[list[Any]], Awaitable[WeightDescriptor]] | None = None
         self._slots = [
-            WorkerSlot(spec, index, cpus_per_worker, start_timeout_s, self._restore_weights, self.counters)
+            WorkerSlot(
+                spec, index, cpus_per_worker, place_timeout_s, start_timeout_s, self._restore_weights, self.counters
+            )
             for index in range(workers)
         ]
         self._placed: dict[Hashable, WorkerSlot] = {}
         self._request_numbers = itertools.count()
         self._updating = asyncio.Lock()
+        self._restoring = asyncio.Lock()
 
     async def start(self) -> list[dict[str, Any]]:
         """Start all workers side by side; facts of each (pid, seconds, threads). RolloutFailed with the reason."""
@@ -84,15 +90,8 @@ class RolloutRouter:
         for attempt in range(self.max_retries + 1):
             slot = self._slot(trajectory_key)
             try:
-                return await slot.generate(
-                    prompt_ids,
-                    timeout_s=self.timeout_s,
-                    max_tokens=max_tokens,
-                    temperature=temperature,
-                    top_p=top_p,
-                    seed=seed,
-                    request_id=f"{number}-{attempt}",
-                )
+                request = Request(f"{number}-{attempt}", prompt_ids, max_tokens, temperature, top_p, seed)
+                return await slot.generate(request, self.timeout_s)
             except WorkerLost as error:
                 reasons.append(str(error))
                 self.counters["retries"] += attempt < self.max_retries
@@ -171,10 +170,18 @@ class RolloutRouter:
         """Bring a worker that was just started again to the current version."""
         if self._descriptor is None:
             return
-        if self._descriptor.backend != "shm":
-            if self._republish is None:
-                raise WorkerLost(
-                    f"weights sent over {self._descriptor.backend} cannot be sent twice: give the router `republish`"
-                )
-            self._descriptor = await self._republish()
-        await slot.load(self.version, self._descriptor, self.update_timeout_s)
+        if self._descriptor.backend == "shm":
+            await slot.load(self.version, self._descriptor, self.update_timeout_s)
+            return
+        if self.republish is None:
+            raise WorkerLost(
+                f"weights sent over {self._descriptor.backend} cannot be sent twice and no trainer is known"
+            )
+        async with self._restoring:  # one transfer group at a time
+            receivers = [s for s in self._slots if s.alive or s is slot]
+            try:
+                self._descriptor = await self.republish([s.handle for s in receivers])
+            except Exception as error:
+                raise WorkerLost(f"rollout worker {slot.index} could not be given the weights: {error}") from None
+            # the others were paused for the transfer too: loading ends it
+            await asyncio.gather(*(s.load(self.version, self._descriptor, self.update_timeout_s) for s in receivers))

@@ -11,72 +11,88 @@ import numpy as np
 from agentrl.engine.training_spec import TrainingBatch
 
 PADDING_ROW = -1
-PADDING_SEGMENT = -1
 
 
 @dataclass
 class MicroBatch:
-    """S sequences of T tokens at most, padded on the right, and the B rows in them, of R response tokens at most.
+    """B rows of T tokens at most, padded on the right, with R response tokens at most.
 
-    ids: int64[S, T]; lengths: int64[S]
-    segments, positions: int64[S, T], or None when no sequence has more than one row. Segment 0 is the prompt, k > 0
-        the k-th response, PADDING_SEGMENT what follows; a response attends to the prompt and to itself, and its
-        positions go on from the prompt's.
     rows: int64[B], the row's index in the training batch, or PADDING_ROW
-    response_lengths: int64[B]
-    sources, targets: int64[N], flat indices into [S, T]: the token at `targets` is predicted from `sources`. N counts
+    ids: int64[B, T]; lengths, response_lengths: int64[B]
+    sources, targets: int64[N], flat indices into [B, T]: the token at `targets` is predicted from `sources`. N counts
         the response tokens of all rows, in the order of the rows
+    nodes: int64[B, T], or None: the tree of the rows' prefixes. Tokens that stand at the same place after the same
+        tokens are one node. first: int64[nodes], the flat index of a node's first token
     loss_mask, advantages, rollout_log_probs, reference_log_probs: float32[B, R]
     """
 
+    rows: np.ndarray
     ids: np.ndarray
     lengths: np.ndarray
-    segments: np.ndarray | None
-    positions: np.ndarray | None
-    rows: np.ndarray
     response_lengths: np.ndarray
     sources: np.ndarray
     targets: np.ndarray
+    nodes: np.ndarray | None
+    first: np.ndarray | None
     loss_mask: np.ndarray
     advantages: np.ndarray
     rollout_log_probs: np.ndarray | None
     reference_log_probs: np.ndarray | None
 
+    @property
+    def computed_tokens(self) -> int:
+        """Positions that go through the model's layers."""
+        return int(self.ids.size if self.first is None else self.first.size)
 
-def micro_batch(batch: TrainingBatch, sequences: Sequence[Sequence[int]]) -> MicroBatch:
-    """The arrays of these sequences of rows. An empty sequence is a padding row: two tokens, none of which counts."""
-    prompts = [list(batch.prompt_ids[rows[0]]) if rows else [0] for rows in sequences]
-    responses = [[list(batch.response_ids[row]) for row in rows] or [[0]] for rows in sequences]
-    lengths = np.array([len(p) + sum(map(len, r)) for p, r in zip(prompts, responses, strict=True)], dtype=np.int64)
+
+def micro_batch(batch: TrainingBatch, rows: Sequence[int], share_prefixes: bool = False) -> MicroBatch:
+    """The arrays of these rows. A padding row is two tokens, none of which counts.
+
+    share_prefixes: prefixes are found between neighbours, so the rows should be in the order of their tokens.
+    """
+    prompts = [[0] if i == PADDING_ROW else list(batch.prompt_ids[i]) for i in rows]
+    responses = [[0] if i == PADDING_ROW else list(batch.response_ids[i]) for i in rows]
+    starts = np.array([len(p) for p in prompts], dtype=np.int64)
+    sizes = np.array([len(r) for r in responses], dtype=np.int64)
+    lengths = starts + sizes
     width = int(lengths.max())
-    ids = np.zeros((len(sequences), width), dtype=np.int64)
-    segments = np.full_like(ids, PADDING_SEGMENT)
-    positions = np.zeros_like(ids)
-    sources, targets = [], []
-    for s, (prompt, replies) in enumerate(zip(prompts, responses, strict=True)):
-        end = len(prompt)
-        ids[s, :end], segments[s, :end], positions[s, :end] = prompt, 0, np.arange(end)
-        for k, reply in enumerate(replies, start=1):
-            at = slice(end, end + len(reply))
-            ids[s, at], segments[s, at] = reply, k
-            positions[s, at] = np.arange(len(prompt), len(prompt) + len(reply))
-            here = s * width + np.arange(at.start, at.stop)
-            targets.append(here)
-            sources.append(np.concatenate([[s * width + len(prompt) - 1], here[:-1]]))
-            end = at.stop
-    rows = [row for found in sequences for row in (found or [PADDING_ROW])]
-    shared = any(len(found) > 1 for found in sequences)
+    ids = np.zeros((len(rows), width), dtype=np.int64)
+    for k, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        ids[k, : lengths[k]] = prompt + response
+    targets = np.concatenate([k * width + np.arange(starts[k], lengths[k]) for k in range(len(rows))])
+    nodes, first = prefix_tree(ids, lengths) if share_prefixes else (None, None)
     return MicroBatch(
+        rows=np.array(rows, dtype=np.int64),
         ids=ids,
         lengths=lengths,
-        segments=segments if shared else None,
-        positions=positions if shared else None,
-        rows=np.array(rows, dtype=np.int64),
-        response_lengths=np.array([len(reply) for replies in responses for reply in replies], dtype=np.int64),
-        sources=np.concatenate(sources),
-        targets=np.concatenate(targets),
+        response_lengths=sizes,
+        sources=targets - 1,
+        targets=targets,
+        nodes=nodes,
+        first=first,
         **_columns(batch, rows),
     )
+
+
+def prefix_tree(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(nodes, first) of a MicroBatch; padding is node 0, which nothing reads."""
+    nodes = np.zeros_like(ids)
+    first: list[np.ndarray] = []
+    count = 0
+    for k, length in enumerate(lengths):
+        shared = common_prefix(ids[k - 1, : lengths[k - 1]], ids[k, :length]) if k else 0
+        nodes[k, :shared] = nodes[k - 1, :shared]
+        nodes[k, shared:length] = np.arange(count, count + length - shared)
+        first.append(k * ids.shape[1] + np.arange(shared, length))
+        count += length - shared
+    return nodes, np.concatenate(first)
+
+
+def common_prefix(a: np.ndarray, b: np.ndarray) -> int:
+    """Number of leading tokens that two rows have in common."""
+    size = min(len(a), len(b))
+    differs = np.flatnonzero(a[:size] != b[:size])
+    return int(differs[0]) if differs.size else size
 
 
 def _columns(batch: TrainingBatch, rows: Sequence[int]) -> dict[str, Any]:

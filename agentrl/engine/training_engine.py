@@ -21,6 +21,7 @@ from verl.utils.torch_functional import entropy_from_logits, entropy_from_logits
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
+from agentrl.engine.training_attention import PrefixTree
 from agentrl.engine.training_batches import MicroBatch
 from agentrl.engine.training_schedule import factor
 
@@ -60,21 +61,23 @@ class ResponseEngine(FSDPEngineWithLMHead):
         real = torch.arange(batch.loss_mask.shape[1], device=device) < responses[:, None]  # [B, R]
         sources = torch.tensor(batch.sources, device=device)
         labels = ids.flatten()[torch.tensor(batch.targets, device=device)]
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": None}
-        if batch.segments is not None:
-            inputs["attention_mask"] = shared_prompt_mask(torch.tensor(batch.segments, device=device))
-            inputs["position_ids"] = torch.tensor(batch.positions, device=device)
+        inputs: dict[str, Any] = {"input_ids": ids}
+        if batch.nodes is not None:
+            tree = PrefixTree(torch.tensor(batch.nodes, device=device), torch.tensor(batch.first, device=device))
+            inputs = {"input_ids": ids.flatten()[tree.first][None], "prefix_tree": tree}
+            inputs["position_ids"] = (tree.first % ids.shape[1])[None]
+            sources = tree.nodes.flatten()[sources]
         elif self.engine_config.use_remove_padding:
-            # All sequences in one row; attention keeps them apart by the positions that start again at 0.
+            # All rows in one; attention keeps them apart by the positions that start again at 0.
             columns = torch.arange(ids.shape[1], device=device)
             kept = columns < torch.tensor(batch.lengths, device=device)[:, None]
-            inputs |= {"input_ids": ids[kept][None], "position_ids": columns.expand_as(ids)[kept][None]}
+            inputs = {"input_ids": ids[kept][None], "position_ids": columns.expand_as(ids)[kept][None]}
             sources = (kept.flatten().cumsum(0) - 1)[sources]
         # else: padding is on the right, where causal attention never looks: no mask, the fast kernel applies
         self._selected = sources
         try:
             with self._autocast(device):
-                logits = self.module(**inputs, use_cache=False).logits
+                logits = self.module(**inputs, attention_mask=None, use_cache=False).logits
         finally:
             self._selected = None
         logits = logits.reshape(-1, logits.shape[-1])
@@ -96,14 +99,13 @@ class ResponseEngine(FSDPEngineWithLMHead):
             name: torch.zeros(real.shape, device=device).masked_scatter(real, value) for name, value in outputs.items()
         }
 
-    def check_shared_prompts(self) -> None:
-        """ValueError for a model in which a shared prompt would not mean the same as a prompt of one's own."""
-        config = self.module.config
-        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-        if kinds != {"full_attention"} or config._attn_implementation not in ("sdpa", "eager"):
+    def check_prefix_tree(self) -> None:
+        """ValueError for a model whose tokens look back in another way than over all of their row."""
+        kinds = set(getattr(self.module.config, "layer_types", None) or ["full_attention"])
+        if kinds != {"full_attention"}:
             raise ValueError(
-                f"share_prompts=True needs full attention in every layer and attention='sdpa'; this model has "
-                f"{sorted(kinds)} and attention={config._attn_implementation!r}: set share_prompts=False"
+                "share_prefixes=True needs full attention in every layer and this model has "
+                f"{', '.join(sorted(kinds))}: set share_prefixes=False"
             )
 
     def _autocast(self, device: torch.device) -> torch.autocast:
@@ -139,11 +141,3 @@ class ResponseEngine(FSDPEngineWithLMHead):
 
     def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, partial(factor, **self.schedule))
-
-
-def shared_prompt_mask(segments: torch.Tensor) -> torch.Tensor:
-    """Additive attention mask [S, 1, T, T]: backwards only, within the own segment and to the prompt (segment 0)."""
-    order = torch.arange(segments.shape[1], device=segments.device)
-    key, query = segments[:, None, :], segments[:, :, None]
-    allowed = (order[None, :] <= order[:, None]) & ((key == 0) | (key == query))
-    return torch.zeros(allowed.shape, device=segments.device).masked_fill(~allowed, -torch.inf)[:, None]

@@ -186,4 +186,4 @@ class TrainingGroup:
     def _plan(self, batch: TrainingBatch, mini_batches: int) -> Any:
         spec = self.spec
         limits = spec.max_tokens_per_micro_batch, spec.micro_batch_size
-        return plan(batch, spec.workers, mini_batches, *limits, spec.shares_prompts)
+        return plan(batch, spec.workers, mini_batches, *limits, spec.shares_prefixes)

@@ -23,7 +23,7 @@ class TrainingSpec:
     reference: keep a frozen copy of `model_path` for the KL term, in the same processes.
     max_tokens_per_micro_batch: bound on rows * longest row, padding included. micro_batch_size: bound on rows instead.
     remove_padding: pack rows into one (needs attention="flash_attention_2"; elsewhere it is slower than padding).
-    share_prompts: compute a prompt that several rows have in common once. None: on the CPU.
+    share_prefixes: compute what rows have in common at their beginning once (`training_attention`). None: on the CPU.
     """
 
     model_path: str
@@ -53,7 +53,7 @@ class TrainingSpec:
     offload: bool = False
     reference: bool = False
     remove_padding: bool = False
-    share_prompts: bool | None = None
+    share_prefixes: bool | None = None
     attention: str = "sdpa"
     trust_remote_code: bool = False
     seed: int = 0
@@ -61,12 +61,14 @@ class TrainingSpec:
     weight_transfer: Literal["shm", "nccl", "ipc"] = "shm"
 
     @property
-    def shares_prompts(self) -> bool:
-        return self.device == "cpu" if self.share_prompts is None else self.share_prompts
+    def shares_prefixes(self) -> bool:
+        if self.share_prefixes is None:
+            return self.device == "cpu" and not self.remove_padding
+        return self.share_prefixes
 
     def __post_init__(self) -> None:
-        if self.shares_prompts and self.remove_padding:
-            raise ValueError("share_prompts=True and remove_padding=True exclude each other: set one of them to False")
+        if self.shares_prefixes and self.remove_padding:
+            raise ValueError("share_prefixes=True and remove_padding=True exclude each other: set one of them to False")
         if self.kl_coef > 0 and not self.reference:
             raise ValueError(f"kl_coef={self.kl_coef} needs a reference model: set reference=True, or kl_coef=0")
         for name in ("workers", "nodes", "threads", "max_tokens_per_micro_batch", "total_steps"):

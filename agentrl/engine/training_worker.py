@@ -59,8 +59,8 @@ class TrainingWorker(VerlTrainingWorker):
                     checkpoint_config=verl_configs.checkpoint_config(),
                 )
                 self.reference.initialize()
-        if spec.shares_prompts:
-            self.engine.check_shared_prompts()
+        if spec.shares_prefixes:
+            self.engine.check_prefix_tree()
         self.set_loss_fn(PolicyLoss(spec))
 
     def row_log_probs(self, plan: WorkerPlan, model: str, temperature: float) -> list[tuple[int, np.ndarray]]:
@@ -226,6 +226,9 @@ class TrainingWorker(VerlTrainingWorker):
             # verl writes bfloat16 here whatever the weights are in, and transformers would load them so
             config.pop("torch_dtype", None)
             config["dtype"] = "float32"
+            # how this run computes attention is no property of the model
+            for name in ("attn_implementation", "_attn_implementation"):
+                config.pop(name, None)
             config_path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
         dist.barrier()
 

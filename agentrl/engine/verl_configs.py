@@ -7,6 +7,7 @@ from typing import Any
 from verl.trainer.config import CheckpointConfig
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig, TrainingWorkerConfig
 
+from agentrl.engine import training_attention
 from agentrl.engine.training_spec import TrainingSpec
 
 STRATEGY = "fsdp2"
@@ -32,7 +33,7 @@ def model_config(spec: TrainingSpec, load_tokenizer: bool = True) -> HFModelConf
         trust_remote_code=spec.trust_remote_code,
         use_remove_padding=spec.remove_padding,
         enable_gradient_checkpointing=spec.gradient_checkpointing,
-        override_config={"attn_implementation": spec.attention},
+        override_config={"attn_implementation": training_attention.NAME if spec.shares_prefixes else spec.attention},
     )
 
 

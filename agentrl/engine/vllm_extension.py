@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
+import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from vllm.distributed.weight_transfer.base import (
 )
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
-from vllm.platforms import current_platform
 
 from agentrl.engine.weights_shm import read_tensors
 
@@ -90,14 +90,12 @@ class WorkerExtension:
 
     def use_seeded_sampler(self) -> None:
         """On CPU: see `vllm_sampling`."""
-        from agentrl.engine.vllm_cpu import use_seeded_sampler
+        from agentrl.engine.vllm_sampling import SeededSampler
 
-        use_seeded_sampler(self.model_runner)
+        self.model_runner.sampler = SeededSampler(self.model_runner.sampler)
 
     def engine_facts(self) -> dict[str, Any]:
         """For tests and the run record."""
-        import os
-
         return {
             "engine_pid": os.getpid(),
             "threads": torch.get_num_threads(),
@@ -108,9 +106,4 @@ class WorkerExtension:
 
 if "shm" not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine("shm", SharedMemoryTransferEngine)
-if current_platform.is_cpu():
-    import os
-    from agentrl.engine.vllm_cpu import use_fused_norm
-    if os.environ.get("NORM")!="0":
-        use_fused_norm()
 die_with_parent()

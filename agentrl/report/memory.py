@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -10,10 +9,11 @@ import psutil
 
 
 class MemorySampler:
-    """Samples in a thread. PSS shares the pages that processes have in common, so that the sum is what is in use.
+    """Samples in a thread, every `every_s` seconds. `peak` is the highest sum so far, in bytes.
 
-    Ray's own processes (raylet, GCS, workers) are children of this process when it started Ray; on a joined cluster
-    only this process's tree is seen.
+    PSS divides the pages that processes share among them, so that the sum is what is in use. Ray's own processes
+    (raylet, GCS, workers) are children of this process when it started Ray; on a joined cluster only this process's
+    tree is seen. Where the system has no PSS, the resident size stands in: shared pages then count more than once.
     """
 
     def __init__(self, every_s: float = 5.0) -> None:
@@ -28,31 +28,40 @@ class MemorySampler:
 
     def stop(self) -> None:
         self._ending.set()
-        self._thread.join(timeout=10)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
 
     def current(self) -> int:
         """Bytes, at the last sample."""
-        return self._last or self._sample()
+        return self._last or self.sample()
 
-    def _run(self) -> None:
-        while not self._ending.wait(self.every_s):
-            self._sample()
-
-    def _sample(self) -> int:
-        tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
-        self._last = sum(_pss(process.pid) for process in tree)
+    def sample(self) -> int:
+        """Bytes, now."""
+        self._last = sum(_bytes(process) for process in _tree())
         self.peak = max(self.peak, self._last)
         return self._last
 
+    def _run(self) -> None:
+        while not self._ending.wait(self.every_s):
+            self.sample()
 
-def _pss(pid: int) -> int:
+
+def _tree() -> list[psutil.Process]:
+    own = psutil.Process()
     try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        return [own, *own.children(recursive=True)]
+    except (psutil.Error, OSError):  # a process that ended while the tree was read
+        return [own]
+
+
+def _bytes(process: psutil.Process) -> int:
+    try:
+        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) << 10
     except OSError:
         pass
     try:
-        return int(psutil.Process(pid).memory_info().rss) if os.name != "posix" or not Path("/proc").exists() else 0
-    except psutil.Error:
+        return int(process.memory_info().rss)  # 0 for a process that has ended and waits for its parent
+    except (psutil.Error, OSError):
         return 0

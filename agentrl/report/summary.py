@@ -1,4 +1,4 @@
-"""The end of a run: summary.json, the learning curve as a picture, and what to do next."""
+"""The end of a run: summary.json, the learning curve, how it went, where everything lies, what to try next."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentrl.report.metrics_log import read_metrics
-from agentrl.report.run_directory import python_command, write_json
+from agentrl.config.recipes import recipe_names
+from agentrl.report.curve import plot_learning_curve
+from agentrl.report.files import write_json
+from agentrl.report.run_directory import python_command
 
 if TYPE_CHECKING:
     from agentrl.driver.run_state import Run
@@ -15,11 +17,28 @@ if TYPE_CHECKING:
 
 def finish(run: Run) -> dict[str, Any]:
     """Write summary.json and learning_curve.png, say how it went. Returns the summary."""
-    config, folder = run.config, run.directory.path
-    summary = {
+    folder = run.directory.path
+    summary = summarise(run)
+    write_json(folder / "summary.json", summary)
+    try:
+        curve = plot_learning_curve(folder, f"{summary['recipe']}, seed {summary['seed']}")
+    except Exception as error:  # a picture is not worth the exit status of a trained policy
+        run.console.warn(f"no learning curve could be drawn: {error}")
+        curve = None
+    run.console.finish(closing_words(summary, folder, curve))
+    return summary
+
+
+def summarise(run: Run) -> dict[str, Any]:
+    """What summary.json holds. Success is 0..1, times are in seconds, memory in bytes (see MemorySampler)."""
+    config = run.config
+    return {
         "recipe": config.recipe,
+        "environment": config.environment.name,
+        "scale": config.scale,
         "seed": config.seed,
         "steps": run.step,
+        "total_training_steps": config.trainer.total_training_steps,
         "eval_tasks": config.evaluation.tasks,
         "eval_temperature": config.evaluation.temperature,
         "success_before": run.success_before,
@@ -38,67 +57,54 @@ def finish(run: Run) -> dict[str, Any]:
         "router_counters": dict(run.router.counters),
         "data_fingerprint": run.data_fingerprint,
     }
-    write_json(folder / "summary.json", summary)
-    curve = plot_learning_curve(read_metrics(folder / "metrics.jsonl"), folder / "learning_curve.png", config.recipe)
-    run.console.finish(_lines(run, summary, curve))
-    return summary
 
 
-def _lines(run: Run, summary: dict[str, Any], curve: Path | None) -> list[str]:
-    folder, config, python = run.directory.path, run.config, python_command()
-    lines = [""]
-    if run.stop:
-        lines += [
-            f"stopped by {run.stop.reason} after step {run.step}; everything is saved. To go on:",
-            f"  {python} -m agentrl.main resume={folder}",
+def closing_words(summary: dict[str, Any], folder: Path, curve: Path | None) -> list[str]:
+    """The last lines on the console, from summary.json's content."""
+    python = python_command()
+    resume = f"{python} -m agentrl.main resume={folder}"
+    if summary["stopped_by"]:
+        return [
+            "",
+            f"stopped by {summary['stopped_by']} after step {summary['steps']}; everything is saved. To go on:",
+            f"  {resume}",
         ]
-        return lines
-    before, after = run.success_before, run.success_after
-    if before is not None and after is not None:
-        lines.append(
-            f"held-out success {before:.1%} -> {after:.1%} ({100 * (after - before):+.1f} points) on the same "
-            f"{config.evaluation.tasks} tasks, {run.step} steps, {run.train_seconds / 60:.1f} minutes of training"
-        )
-    losses = ("dropped_trajectories", "retried_trajectories", "dropped_groups")
-    lines.append("  ".join(f"{name.replace('_', ' ')} {summary[name]}" for name in losses))
-    lines.append(f"peak memory {summary['peak_memory_bytes'] / 2**30:.1f} GiB, first step after "
-                 f"{summary['first_step_seconds'] or 0:.0f} s")  # fmt: skip
-    lines += [
-        f"learning curve   {curve}" if curve else "",
-        f"metrics          {folder / 'metrics.jsonl'}   (or: tensorboard --logdir {folder / 'tensorboard'})",
-        f"episodes         {folder / 'episodes'}",
-        f"model            {folder / 'checkpoints' / f'step_{run.step}' / 'actor' / 'huggingface'}",
-        f"next, to compare {python} -m agentrl.main +recipe={_other(config.recipe)} seed={config.seed}",
+    lines = ["", *_outcome(summary)]
+    lines.append("  ".join(f"{name.replace('_', ' ')} {summary[name]}" for name in
+                           ("dropped_trajectories", "retried_trajectories", "dropped_groups")))  # fmt: skip
+    first = summary["first_step_seconds"]
+    lines.append(
+        f"peak memory {summary['peak_memory_bytes'] / 2**30:.1f} GiB"
+        + (f", first training step done {first:.0f} s after the start" if first is not None else "")
+    )
+    model = folder / "checkpoints" / f"step_{summary['steps']}" / "actor" / "huggingface"
+    places = [
+        ("learning curve", curve),
+        ("metrics", f"{folder / 'metrics.jsonl'}   (or: tensorboard --logdir {folder / 'tensorboard'})"),
+        ("episodes", folder / "episodes"),
+        ("model", model),
+        ("next", f"{python} -m agentrl.main {_next(summary)}"),
     ]
-    return [line for line in lines if line or line == lines[0]]
+    return lines + [f"{name:<16}{place}" for name, place in places if place is not None]
 
 
-def _other(recipe: str) -> str:
-    """Another method on the same environment."""
-    method, _, environment = recipe.partition("_")
-    return f"{'gigpo' if method != 'gigpo' else 'ptgpo'}_{environment}" if environment else "gigpo_webshop"
+def _outcome(summary: dict[str, Any]) -> list[str]:
+    before, after = summary["success_before"], summary["success_after"]
+    if before is None or after is None:
+        return []
+    gain, minutes = 100 * (after - before), summary["train_seconds"] / 60
+    return [
+        f"held-out success {before:.1%} -> {after:.1%} ({gain:+.1f} points) on the same {summary['eval_tasks']} tasks, "
+        f"{summary['steps']} steps, {minutes:.1f} minutes of training"
+    ]
 
 
-def plot_learning_curve(metrics: list[dict[str, Any]], path: Path, title: str) -> Path | None:
-    """Training success per step and held-out success per evaluation, 0..1, as a PNG. None if there is nothing yet."""
-    steps = [(m["step"], m["rollout/success"]) for m in metrics if m["kind"] == "step" and "rollout/success" in m]
-    held_out = [(m["step"], m["evaluation/success"]) for m in metrics if m.get("evaluation/success") is not None]
-    if not steps and not held_out:
-        return None
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4), dpi=120)
-    if steps:
-        axes.plot(*zip(*steps, strict=True), color="tab:blue", alpha=0.45, label="training tasks")
-    if held_out:
-        axes.plot(*zip(*held_out, strict=True), color="tab:orange", marker="o", label="held-out tasks")
-    axes.set(xlabel="training step", ylabel="success", ylim=(0, 1), title=title)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(path)
-    pyplot.close(figure)
-    return path
+def _next(summary: dict[str, Any]) -> str:
+    """Words for the next run: another method on the same environment and seed, or else another seed."""
+    names = [name for name in recipe_names() if name.endswith(f"_{summary['environment']}")]
+    if summary["recipe"] in names and len(names) > 1:
+        other = names[(names.index(summary["recipe"]) + 1) % len(names)]
+        return f"+recipe={other} seed={summary['seed']}   (another method, to compare)"
+    recipe = summary["recipe"]
+    words = f"+recipe=[{','.join(recipe.split('+'))}]" if "+" in recipe else f"+recipe={recipe}"
+    return f"{words} seed={summary['seed'] + 1}   (another seed)"

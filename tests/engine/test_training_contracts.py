@@ -166,13 +166,21 @@ def test_transformers_hands_all_hidden_states_to_the_head(tmp_path) -> None:
     assert seen == [(2, 5, model.config.hidden_size)] and logits.shape == (2, 1, model.config.vocab_size)
 
 
-def test_transformers_takes_a_four_dimensional_mask_as_it_is() -> None:
+def test_transformers_attention_functions_get_our_arguments(tmp_path) -> None:
+    """A registered function is found by name, gets what the model was called with, and no mask is made for it."""
     import torch
-    from transformers import Qwen2Config
+    from tiny import tiny_model
+    from transformers import AutoModelForCausalLM, Qwen2Config
     from transformers.masking_utils import create_causal_mask
 
-    mask = torch.zeros(2, 1, 5, 5)
-    config = Qwen2Config(attn_implementation="sdpa")
-    found = create_causal_mask(config, torch.zeros(2, 5, 8), mask, None, position_ids=torch.arange(5).expand(2, 5))
-    assert found is mask
-    assert create_causal_mask(config, torch.zeros(2, 5, 8), None, None) is None, "no mask: the fast causal kernel"
+    from agentrl.engine import training_attention
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_model(tmp_path), attn_implementation=training_attention.NAME)
+    ids, positions = torch.tensor([[3, 4, 5, 6]]), torch.tensor([[0, 1, 2, 1]])
+    tree = training_attention.PrefixTree(torch.tensor([[0, 1, 2], [0, 3, 0]]), torch.tensor([0, 1, 2, 4]))
+    model(input_ids=ids, position_ids=positions, attention_mask=None, use_cache=False, prefix_tree=tree)
+    with pytest.raises(ValueError, match="prefix_tree"):
+        model(input_ids=ids, use_cache=False)
+    assert create_causal_mask(Qwen2Config(attn_implementation="sdpa"), torch.zeros(2, 5, 8), None, None) is None
+    model.save_pretrained(tmp_path / "saved")
+    assert training_attention.NAME not in (tmp_path / "saved" / "config.json").read_text()

@@ -18,7 +18,7 @@ from agentrl.engine.training_group import TrainingGroup
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[2]
-RATE = 1e-4
+RATE = 2e-5
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_one_and_two_workers_learn_the_same(groups, batch, model) -> None:
             assert (other["tokens"], other["rows"]) == (sum(map(len, batch.response_ids)), 25)
     weights = alone.weights()
     assert largest_difference(one.weights(), weights) == 0
-    assert largest_difference(two.weights(), weights) < 1e-5
+    assert largest_difference(two.weights(), weights, adamw=True) < 1e-5
     for a, b, c in zip(alone.log_probs(batch), one.log_probs(batch), two.log_probs(batch), strict=True):
         assert np.array_equal(a, b)
         np.testing.assert_allclose(a, c, atol=1e-4)
@@ -136,6 +136,7 @@ def test_the_saved_model_loads_in_transformers_as_it_lies(groups, batch, model, 
     group = groups[1]
     group.save(tmp_path)
     folder = tmp_path / "huggingface"
+    assert "attn_implementation" not in (folder / "config.json").read_text(), "ours is unknown elsewhere"
     loaded = AutoModelForCausalLM.from_pretrained(folder)
     assert loaded.dtype == torch.float32
     for i, values in enumerate(group.log_probs(batch)):

@@ -18,7 +18,7 @@ from training_local import (
 
 pytestmark = pytest.mark.engine
 STEP = 0.3  # of plain gradient descent: moves weights by 1e-2
-SMALL = {"learning_rate": 1e-4}  # of AdamW: what rounding can move stays below 1e-5
+RATE = 2e-5  # of AdamW: gradients as small as their rounding move by a part of it, which stays below 1e-5
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def start(model: str) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("which", ["model", "untied"])
 @pytest.mark.parametrize(
-    "layout", [{"share_prompts": True}, {"share_prompts": False}, {"share_prompts": False, "remove_padding": True}]
+    "layout", [{"share_prefixes": True}, {"share_prefixes": False}, {"share_prefixes": False, "remove_padding": True}]
 )
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_log_probs_are_those_of_transformers(which, layout, temperature, batch, request) -> None:
@@ -71,7 +71,7 @@ def test_log_probs_are_those_of_transformers(which, layout, temperature, batch, 
 @pytest.fixture(scope="module")
 def whole(model, batch) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Two updates with all rows in one micro-batch: what every other cut must give."""
-    trainer = LocalTrainer(spec_for(model, max_tokens_per_micro_batch=10**6, share_prompts=False), sgd=STEP)
+    trainer = LocalTrainer(spec_for(model, max_tokens_per_micro_batch=10**6, share_prefixes=False), sgd=STEP)
     trainer.update(batch)
     metrics = trainer.update(batch)
     return trainer.weights(), metrics
@@ -83,8 +83,8 @@ def whole(model, batch) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         {"micro_batch_size": 1},
         {"micro_batch_size": 4},
         {"max_tokens_per_micro_batch": 90},
-        {"micro_batch_size": 4, "share_prompts": False},
-        {"max_tokens_per_micro_batch": 200, "share_prompts": False, "remove_padding": True},
+        {"micro_batch_size": 4, "share_prefixes": False},
+        {"max_tokens_per_micro_batch": 200, "share_prefixes": False, "remove_padding": True},
         {"gradient_checkpointing": True},
     ],
     ids=str,
@@ -102,14 +102,13 @@ def test_the_cut_into_micro_batches_changes_nothing(cut, model, batch, whole) ->
 
 
 def test_padding_rows_change_nothing(model, batch, whole) -> None:
+    from agentrl.engine.training_batches import PADDING_ROW, micro_batch
     from agentrl.engine.training_plan import even
 
-    trainer = LocalTrainer(spec_for(model, max_tokens_per_micro_batch=10**6, share_prompts=False), sgd=STEP)
+    trainer = LocalTrainer(spec_for(model, max_tokens_per_micro_batch=10**6, share_prefixes=False), sgd=STEP)
     work = trainer._plan(batch, 1)
-    from agentrl.engine.training_batches import micro_batch
-
-    more = even([[[[0]]], [[[0]], [[1]], [[2]]]])[0][1:]
-    assert more == [[[]], [[]]], "what a worker without rows of its own gets"
+    more = even([[[0]], [[0], [1], [2]]])[0][1:]
+    assert more == [[PADDING_ROW], [PADDING_ROW]], "what a worker without rows of its own gets"
     work.mini_batches[0].micro_batches += [micro_batch(batch, piece) for piece in more]
     trainer.worker.update(work, 1.0)
     metrics = trainer.worker.update(work, 1.0)
@@ -122,14 +121,19 @@ def test_padding_rows_change_nothing(model, batch, whole) -> None:
 @pytest.mark.parametrize("aggregation", ["token-mean", "turn-mean", "token-sum"])
 def test_update_equals_the_formulas_row_by_row(aggregation, grad_clip, sgd, model, batch) -> None:
     spec = spec_for(
-        model, loss_aggregation=aggregation, loss_constant=8.0, entropy_coef=0.01, grad_clip=grad_clip, **SMALL
+        model,
+        loss_aggregation=aggregation,
+        loss_constant=8.0,
+        entropy_coef=0.01,
+        grad_clip=grad_clip,
+        learning_rate=RATE,
     )
     mask = [[int(i != 3 and k != 2) for k in range(len(r))] for i, r in enumerate(batch.response_ids)]
     masked = replace(batch, loss_mask=mask)
     trainer = LocalTrainer(spec, sgd)
     trainer.update(masked, temperature=0.8)
-    assert largest_difference(trainer.weights(), plain_updates(spec, [masked], 0.8, sgd)) < 1e-5
-    assert largest_difference(trainer.weights(), start(model)) > 9e-5, "it learned"
+    assert largest_difference(trainer.weights(), plain_updates(spec, [masked], 0.8, sgd), adamw=sgd is None) < 1e-5
+    assert largest_difference(trainer.weights(), start(model)) > 0.9 * RATE, "it learned"
 
 
 def test_mini_batches_keep_the_policy_that_acted(model, batch) -> None:
