@@ -12,13 +12,13 @@ from running import Running
 
 pytestmark = pytest.mark.engine
 
-STEPS = 10
+STEPS, GROUPS = 7, 8
 WORDS = [
     "+recipe=ptgpo_webshop",
     "scale=cpu",
     "seed=1",
     f"trainer.total_training_steps={STEPS}",
-    "trainer.groups_per_step=12",
+    f"trainer.groups_per_step={GROUPS}",
     "evaluation.tasks=64",
     "evaluation.every=0",
 ]
@@ -48,7 +48,7 @@ def test_learns_and_accounts_for_every_loss(tmp_path: Path) -> None:
     # nothing is missing: every step has all its rows, or says what was dropped
     for step in steps:
         lost = step["count/dropped_trajectories"]
-        assert step["rollout/trajectories"] == 12 * 8
+        assert step["rollout/trajectories"] == GROUPS * 8
         assert lost == 0 or step["count/dropped_groups"] > 0
         assert step["advantage/rows"] == step["actor/rows"] == step["rollout/turns"]
     last = steps[-1]

@@ -16,7 +16,6 @@ WORDS = [
     "scale=cpu",
     "seed=3",
     "rollout.deterministic=true",
-    "rollout.max_num_seqs=1",
     "trainer.total_training_steps=3",
     "trainer.groups_per_step=2",
     "trainer.group_size=4",
