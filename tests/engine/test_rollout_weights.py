@@ -111,6 +111,13 @@ def test_weights_arrive_and_survive_a_killed_worker(cluster: None, tmp_path: Pat
             assert {made.policy_version for made in changed} == {1}
             again = await answers(router, temperature=1.0, seed=5)
             assert [made.token_ids for made in again] == [made.token_ids for made in sampled]
+            if not tied:  # deterministic: a request's answer depends on no other, and on no cached prefix, to the bit
+                alone = []
+                for row, prompt in enumerate(PROMPTS):
+                    await router.reset_prefix_cache()
+                    alone.append(await router.generate(prompt, trajectory_key=row, max_tokens=NEW_TOKENS, seed=5 + row))
+                assert [made.token_ids for made in alone] == [made.token_ids for made in sampled]
+                assert [made.log_probs for made in alone] == [made.log_probs for made in sampled]
             if tied:  # the engine's process dies: its successor has the new weights, and every request is answered
                 kill_rollout_workers()
                 agree(new, await answers(router), greedy=True)
@@ -118,5 +125,5 @@ def test_weights_arrive_and_survive_a_killed_worker(cluster: None, tmp_path: Pat
         finally:
             publisher.close()
 
-    with_router(old_path, body)
+    with_router(old_path, body, deterministic=not tied)
     assert published and not [name for name in published if (folder() / name).exists()]
