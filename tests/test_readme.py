@@ -1,0 +1,78 @@
+"""What the README says can be typed as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = {
+    re.match(r"# (\w+)(?:/\w+)?\.py", block)[1]: block for block in re.findall(r"```python\n(.*?)```", TEXT, re.S)
+}  # type: ignore[index]
+
+
+@pytest.fixture
+def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Write a block of the README as a module on the path, for child processes too."""
+
+    def write(block: str, name: str) -> None:
+        (tmp_path / f"{name}.py").write_text(BLOCKS[block])
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    return write
+
+
+def test_the_environment_keeps_the_contract(module_of: Any) -> None:
+    from agentrl.environments.contract_suite import check_environment
+
+    module_of("my_env", "readme_guess")
+    check_environment("readme_guess:", policy=lambda seen, rng: str(rng.randrange(100)))
+
+
+def test_the_advantage_is_found_and_computes(module_of: Any) -> None:
+    from agentrl.advantage import StepTable, compute
+
+    module_of("my_methods", "readme_methods")
+    rows = [
+        {"group": "g", "trajectory": t, "turn": k, "reward": float(k == 1 and t == "a"), "state": str(k), "action": "x"}
+        for t in ("a", "b")
+        for k in range(2)
+    ]
+    found = compute(StepTable.from_rows(rows), "readme_methods:first_turn", rest=0.1)
+    assert np.allclose(found, np.array([1, 0.1, -1, -0.1]) / np.sqrt(2), atol=1e-5)
+
+
+def test_the_samples_are_as_short_as_promised() -> None:
+    for name, most in (("my_env", 30), ("my_methods", 20)):
+        assert len([line for line in BLOCKS[name].splitlines() if line.strip()]) <= most
+
+
+def commands() -> list[str]:
+    found = re.findall(r"^ {4}python -m agentrl\.main (.*?[^\\])$", TEXT, re.M | re.S)
+    return [command.replace("\\\n", " ") for command in found]
+
+
+@pytest.mark.parametrize("words", [c for c in commands() if c.startswith("+recipe") and "scale=gpu" not in c])
+def test_commands_compose(words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "agentrl.main", *words.split(), "--cfg", "job"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_recipe_is_in_the_table() -> None:
+    named = set(re.findall(r"^\| `(\w+)` \|", TEXT, re.M))
+    assert {path.stem for path in (ROOT / "recipes").glob("*.yaml")} == named
+
+
+def test_pictures_are_there() -> None:
+    for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", TEXT):
+        assert (ROOT / path).is_file(), path
