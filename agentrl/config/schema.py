@@ -58,7 +58,9 @@ class RolloutConfig(Section):
     kv_cache_mib: int = Field(default=64, ge=8)  # CPU only
     enforce_eager: bool = True
     enable_prefix_caching: bool = True
-    deterministic: bool = False  # bit-for-bit repeatable (CPU): answers that depend on their batch are made one at a time
+    deterministic: bool = (
+        False  # bit-for-bit repeatable (CPU): answers that depend on their batch are made one at a time
+    )
     generate_timeout_s: float = Field(default=300.0, gt=0)
 
 

@@ -35,7 +35,7 @@ def connect(config: RunConfig) -> None:
                 log_to_driver=config.logging.worker_output,
             )
         except (ConnectionError, RuntimeError) as error:
-            raise ConfigError(f"RAY_ADDRESS={address}: cannot join the cluster ({error}).") from None
+            raise ConfigError(f"RAY_ADDRESS={address}: cannot join the cluster ({error}).{_token_hint()}") from None
     else:
         os.environ.setdefault("PYTHONPATH", "")
         package_parent = str(Path(__file__).resolve().parents[2])
@@ -52,3 +52,13 @@ def connect(config: RunConfig) -> None:
     resources = ray.cluster_resources()
     unit = "GPU" if config.scale == "gpu" else "CPU"
     check_workers(config, int(resources.get(unit, 0)), "GPUs" if unit == "GPU" else "cores")
+
+
+def _token_hint() -> str:
+    """`ray start` asks for a token where it finds one; `ray.init` with an address sends it only when told to."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+        return ""
+    return (
+        " Should it ask for a token (clusters do that were started where ~/.ray/auth_token or RAY_AUTH_TOKEN was there), "
+        "set RAY_AUTH_MODE=token and give the same token."
+    )
