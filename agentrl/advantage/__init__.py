@@ -22,19 +22,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import gigpo, grpo, ptgpo  # noqa: F401  (they register themselves)
-from .columns import Floats
+from . import anchor_grpo, drgrpo, first_step_grpo, gigpo, grpo, planpo, pta_grpo, ptgpo, rloo  # noqa: F401  (they register themselves)
+from .columns import Bools, Floats
 from .normalise import GroupStats, group_stats, normalise
-from .registry import METHODS, STATS, make_settings, register, resolve, run, settings_fields
+from .progress import ProgressSettings
+from .registry import LOSS_ROWS, METHODS, NEEDS, STATS, make_settings, register, resolve, run, settings_fields
 from .returns import discounted_sum, episode_sum, penalty, step_returns, terminal
 from .settings import Field, Range, Settings, number
 from .stats import describe
 from .table import StepTable
 
 __all__ = [
-    "METHODS", "Field", "GroupStats", "Range", "Settings", "StepTable", "compute", "compute_with_stats",
-    "describe", "discounted_sum", "episode_sum", "group_stats", "make_settings", "normalise", "number", "penalty",
-    "register", "resolve", "settings_fields", "step_returns", "terminal",
+    "METHODS", "NEEDS", "Field", "GroupStats", "ProgressSettings", "Range", "Settings", "StepTable",
+    "compute", "compute_with_stats", "describe", "discounted_sum", "episode_sum", "group_stats", "loss_rows",
+    "make_settings", "normalise", "number", "penalty", "register", "resolve", "settings_fields", "step_returns",
+    "terminal",
 ]  # fmt: skip
 
 
@@ -54,3 +56,8 @@ def compute_with_stats(table: StepTable, name: str, **keywords: Any) -> tuple[Fl
     advantage = run(table, name, settings)
     extra = STATS[name](table, settings) if name in STATS else {}
     return advantage, describe(table, advantage) | extra
+
+
+def loss_rows(table: StepTable, name: str, **keywords: Any) -> Bools | None:
+    """bool[n]: the rows that the loss and its denominator are made of; None for all (most methods)."""
+    return LOSS_ROWS[name](table, make_settings(name, **keywords)) if name in LOSS_ROWS else None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from .columns import Floats
+from .columns import Bools, Floats
 from .settings import Field, Settings, fields, make
 from .table import StepTable
 
@@ -19,12 +19,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 METHODS: dict[str, Method] = {}
 STATS: dict[str, Callable[[StepTable, Any], dict[str, Any]]] = {}
+LOSS_ROWS: dict[str, Callable[[StepTable, Any], Bools]] = {}
+NEEDS: dict[str, Callable[[Any], tuple[str, ...]]] = {}
 
 
-def register(name: str, stats: Callable[[StepTable, Any], dict[str, Any]] | None = None) -> Callable[[F], F]:
+def register(
+    name: str,
+    stats: Callable[[StepTable, Any], dict[str, Any]] | None = None,
+    loss_rows: Callable[[StepTable, Any], Bools] | None = None,
+    needs: Callable[[Any], tuple[str, ...]] | None = None,
+) -> Callable[[F], F]:
     """Decorator: makes a function (table, settings) -> float64[n] known under ``name``.
 
-    ``stats(table, settings)`` may add entries to what ``compute_with_stats`` reports.
+    ``stats(table, settings)`` may add entries to what ``compute_with_stats`` reports. ``loss_rows(table, settings)``
+    -> bool[n] says which rows the loss is made of, its denominator included (all, unless given). ``needs(settings)``
+    names columns beyond the required ones without which the method cannot work.
     """
 
     def add(function: F) -> F:
@@ -33,6 +42,10 @@ def register(name: str, stats: Callable[[StepTable, Any], dict[str, Any]] | None
         METHODS[name] = function
         if stats is not None:
             STATS[name] = stats
+        if loss_rows is not None:
+            LOSS_ROWS[name] = loss_rows
+        if needs is not None:
+            NEEDS[name] = needs
         return function
 
     return add

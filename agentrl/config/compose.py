@@ -16,6 +16,7 @@ from agentrl.config.schema import RunConfig
 
 FOLDER = Path(__file__).resolve().parent
 GROUPS = ("scale", "environment", "advantage")
+GIVEN_COLUMNS = ("response_length", "valid", "success", "score")  # that episodes have beside what every table must have
 
 
 def gpu_visible() -> bool:
@@ -139,10 +140,20 @@ def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> list[str
 
 def _check_advantage(config: RunConfig) -> None:
     """The method's settings are known to `agentrl.advantage` only: ask it."""
-    from agentrl.advantage import make_settings
+    from agentrl.advantage import NEEDS, ProgressSettings, make_settings
+    from agentrl.advantage.table import REQUIRED
 
-    settings = dict(config.advantage.model_extra or {})
+    name, settings = config.advantage.name, dict(config.advantage.model_extra or {})
     try:
-        make_settings(config.advantage.name, **settings)
+        made = make_settings(name, **settings)
     except ValueError as error:
         raise ConfigError(f"advantage: {error}") from None
+    for key in ("step", "total_steps"):
+        if key in settings and isinstance(made, ProgressSettings):
+            raise ConfigError(f"advantage.{key}={settings[key]}: the run itself gives it; leave it out.")
+    missing = [c for c in (NEEDS[name](made) if name in NEEDS else ()) if c not in (*REQUIRED, *GIVEN_COLUMNS)]
+    if missing:
+        raise ConfigError(
+            f"advantage.name={name}: it needs {' and '.join(missing)} for every trajectory, and this run's episodes have "
+            f"none; take another method."
+        )

@@ -43,12 +43,18 @@ def step_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
     ]
 
 
-def training_batch(groups: Sequence[Group], advantages: np.ndarray) -> TrainingBatch:
-    """The engine's batch, in the order of `step_rows`; `advantages` is float64[rows]."""
+def training_batch(groups: Sequence[Group], advantages: np.ndarray, counted: np.ndarray | None = None) -> TrainingBatch:
+    """The engine's batch, in the order of `step_rows`; `advantages` is float64[rows].
+
+    counted: bool[rows], the rows whose tokens are in the loss and its denominator; None for all.
+    """
     turns = [turn for *_, turn in rows_of(groups)]
     return TrainingBatch(
         prompt_ids=[turn.prompt_ids for turn in turns],
         response_ids=[turn.response_ids for turn in turns],
         advantages=advantages,
         rollout_log_probs=[turn.log_probs for turn in turns],
+        loss_mask=None
+        if counted is None
+        else [[int(counts)] * len(turn.response_ids) for counts, turn in zip(counted, turns, strict=True)],
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentrl.advantage import settings_fields
 from agentrl.config.schema import RunConfig
 from agentrl.driver.checkpoint import save_checkpoint
 from agentrl.driver.collect import Collector
@@ -57,7 +58,10 @@ class Run:
 
     @property
     def method_settings(self) -> dict[str, Any]:
-        return dict(self.config.advantage.model_extra or {})
+        """As configured, and how far the run is where the method asks for it."""
+        progress = {"step": self.step, "total_steps": self.config.trainer.total_training_steps}
+        known = settings_fields(self.method)
+        return dict(self.config.advantage.model_extra or {}) | {n: v for n, v in progress.items() if n in known}
 
     def finished(self) -> bool:
         limit = self.config.trainer.max_minutes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from agentrl.advantage import StepTable, compute_with_stats
+from agentrl.advantage import StepTable, compute_with_stats, loss_rows
 from agentrl.driver.batch import step_rows, training_batch
 from agentrl.driver.evaluate import Evaluation, evaluate, write_transcripts
 from agentrl.driver.metrics import Stopwatch, episode_metrics, signal_metrics, token_metrics
@@ -28,9 +28,11 @@ async def train(run: Run) -> None:
             collected = await run.collector.collect(step, run.cursor)
         with clock("advantage"):
             table = StepTable.from_rows(step_rows(collected.groups))
-            advantages, signal = compute_with_stats(table, run.method, **run.method_settings)
+            settings = run.method_settings
+            advantages, signal = compute_with_stats(table, run.method, **settings)
+            counted = loss_rows(table, run.method, **settings)
         with clock("update"):
-            batch = training_batch(collected.groups, advantages)
+            batch = training_batch(collected.groups, advantages, counted)
             update = await asyncio.to_thread(run.actor.update, batch, run.config.actor.mini_batches)
         with clock("sync"):
             await sync_weights(run)

@@ -159,3 +159,94 @@ def verl_agent(rows, gamma=0.95, omega=1.0, penalty=0.0, mode="mean_std", eps=1e
             total += omega * ((returns[i] - m) / (sd + eps) if mode == "mean_std" else returns[i] - m)
         result.append(total)
     return result
+
+
+def rloo(rows, penalty=0.0, floor=1e-5):
+    def value(t):
+        return math.fsum(punished(r, penalty) for r in rows if r["trajectory"] == t)
+
+    result = []
+    for r in rows:
+        members = task_trajectories(rows, r["group"])
+        others = [value(t) for t in members if t != r["trajectory"]]
+        spread = std([value(t) for t in members], 1)
+        result.append(value(r["trajectory"]) - mean(others) if others and spread > 0 and spread >= floor else 0.0)
+    return result
+
+
+def reached(rows, t):
+    return any(r["success"] for r in rows if r["trajectory"] == t)
+
+
+def planpo(rows, alpha=0.1, penalty=0.0, per_turn=False, everyone=False, reward=10.0, **norm):
+    a_e = episode(
+        rows,
+        lambda own: (
+            (reward / len(own) if any(r["success"] for r in own) else 0.0)
+            - penalty * sum(not r.get("valid", True) for r in own)
+        ),
+        **norm,
+    )
+    result = []
+    for r, e in zip(rows, a_e, strict=True):
+        fellows = [
+            o
+            for o in rows
+            if o["group"] == r["group"]
+            and (not per_turn or o["turn"] == r["turn"])
+            and (everyone or reached(rows, o["trajectory"]))
+        ]
+        scores = [reward / o["response_length"] if reached(rows, o["trajectory"]) else 0.0 for o in fellows]
+        mine = reward / r["response_length"] if reached(rows, r["trajectory"]) else 0.0
+        a_s = normed(mine, scores, **norm) if everyone or reached(rows, r["trajectory"]) else 0.0
+        result.append(e + alpha * a_s)
+    return result
+
+
+def first_step(rows, penalty=0.0, last=False, **norm):
+    whole = grpo(rows, penalty, **norm)
+    result = []
+    for r, a in zip(rows, whole, strict=True):
+        own = [o["turn"] for o in rows if o["trajectory"] == r["trajectory"]]
+        result.append(a if r["turn"] == (max(own) if last else min(own)) else 0.0)
+    return result
+
+
+def anchor_stage1(rows, **norm):
+    def share(t):
+        return min((r for r in rows if r["trajectory"] == t), key=lambda r: r["turn"])["rubric"]
+
+    result = []
+    for r in rows:
+        scored = [share(t) for t in task_trajectories(rows, r["group"]) if share(t) >= 0]
+        first = min(o["turn"] for o in rows if o["trajectory"] == r["trajectory"])
+        counts = r["turn"] == first and share(r["trajectory"]) >= 0
+        result.append(normed(share(r["trajectory"]), scored, **norm) if counts else 0.0)
+    return result
+
+
+def pta(rows, alpha=0.1, beta=1.0, temperature=1.0, structure=0.2, raw=False, longest=None):
+    solutions = {r["trajectory"]: [o for o in rows if o["trajectory"] == r["trajectory"]] for r in rows}
+    right = {t: float(any(o["success"] for o in own)) for t, own in solutions.items()}
+    size = {t: sum(o["response_length"] for o in own) for t, own in solutions.items()}
+    home = {t: (own[0]["group"], own[0]["plan"]) for t, own in solutions.items()}
+    accuracy = {p: mean([right[t] for t in solutions if home[t] == p]) for p in set(home.values())}
+    total = {}
+    for t, own in solutions.items():
+        question = home[t][0]
+        plans = [p for p in accuracy if p[0] == question]
+        worth = accuracy[home[t]]
+        if not raw:
+            worth = math.exp(worth / temperature) / math.fsum(math.exp(accuracy[p] / temperature) for p in plans)
+        correct = [size[o] for o in solutions if home[o][0] == question and right[o]]
+        limit = longest or max(size[o] for o in solutions if home[o][0] == question)
+        near = 0.0
+        if correct:
+            shortest = min(correct)
+            near = alpha * (math.exp(-abs(size[t] - shortest) / (limit - shortest)) if limit > shortest else 1.0)
+        formed = all(o.get("valid", True) for o in own)
+        total[t] = worth + beta * right[t] + (structure if formed else 0.0) + near
+    return [
+        normed(total[r["trajectory"]], [total[t] for t in task_trajectories(rows, r["group"])], ddof=0, eps=0.0)
+        for r in rows
+    ]

@@ -26,6 +26,8 @@ def random_rows(rng, shuffle=True):
     for group in range(rng.randint(1, 4)):
         for member in range(rng.randint(1, 6)):
             turns = rng.randint(1, longest)
+            success, plan = rng.random() < 0.5, rng.choice("pqr")
+            rubric = rng.choice([-1.0, 0.0, 0.5, rng.random()])
             for turn in range(turns):
                 rows.append({
                     "group": f"task/{group}",
@@ -35,6 +37,10 @@ def random_rows(rng, shuffle=True):
                     "state": states[0] if turn == 0 else rng.choice(states),
                     "action": rng.choice(actions),
                     "valid": rng.random() < 0.8,
+                    "success": success,
+                    "response_length": rng.choice([1, 7, rng.randint(1, 400)]),
+                    "plan": plan,
+                    "rubric": rubric,
                 })  # fmt: skip
     if shuffle:
         rng.shuffle(rows)

@@ -75,6 +75,49 @@ def test_preset_verl_agent(chunk):
         same(got, naive.verl_agent(rows, penalty=penalty, mode=mode, step=False))
 
 
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_rloo_and_drgrpo(chunk):
+    for rng, rows, penalty in tables(chunk):
+        table = StepTable.from_rows(rows)
+        same(compute(table, "rloo", invalid_action_penalty=penalty), naive.rloo(rows, penalty))
+        ddof = rng.choice([0, 1])
+        got = compute(table, "drgrpo", invalid_action_penalty=penalty, norm_ddof=ddof)
+        same(got, naive.grpo(rows, penalty, mode="mean", ddof=ddof))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_planpo(chunk):
+    for rng, rows, _ in tables(chunk):
+        per_turn, everyone = rng.random() < 0.5, rng.random() < 0.5
+        penalty, alpha, mode = rng.choice([0.0, 0.1]), rng.choice([0.0, 0.1, 1.0]), rng.choice(["mean_std", "mean"])
+        got = compute(StepTable.from_rows(rows), "planpo", alpha=alpha, norm_mode=mode, invalid_action_penalty=penalty,
+                      turn_group="per_turn" if per_turn else "flat", members="all" if everyone else "success")  # fmt: skip
+        same(got, naive.planpo(rows, alpha, penalty, per_turn, everyone, mode=mode))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_first_step_and_anchor(chunk):
+    for rng, rows, penalty in tables(chunk):
+        table = StepTable.from_rows(rows)
+        last = rng.random() < 0.5
+        keywords = {"invalid_action_penalty": penalty, "updated": "last" if last else "first"}
+        same(compute(table, "first_step_grpo", **keywords), naive.first_step(rows, penalty, last))
+        late = compute(table, "first_step_grpo", stage1_steps=5, step=5, **keywords)
+        same(late, naive.grpo(rows, penalty))
+        same(compute(table, "anchor_grpo", stage=1), naive.anchor_stage1(rows))
+        same(compute(table, "anchor_grpo", stage=2, invalid_action_penalty=0), naive.grpo(rows))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_pta_grpo(chunk):
+    for rng, rows, _ in tables(chunk):
+        options = {"beta": rng.choice([0.0, 1.0]), "temperature": rng.choice([0.5, 1.0]), "alpha": rng.choice([0, 0.1])}
+        raw, longest = rng.random() < 0.5, rng.choice([None, 500])
+        got = compute(StepTable.from_rows(rows), "pta_grpo", analytic="raw" if raw else "softmax", max_length=longest,
+                      **options)  # fmt: skip
+        same(got, naive.pta(rows, raw=raw, longest=longest, **options))
+
+
 def has_round_off(rows, gamma, penalty):
     """The public code has no floor: spreads that are only round-off (below 1e-5) are noise in both, so not compared."""
     options = {"preset": "verl_agent", "gamma": gamma, "invalid_action_penalty": penalty}

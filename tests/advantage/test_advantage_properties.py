@@ -9,13 +9,15 @@ from advantage_tables import random_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrl.advantage import StepTable, compute, compute_with_stats, discounted_sum
+from agentrl.advantage import StepTable, compute, compute_with_stats, discounted_sum, loss_rows, settings_fields
 from agentrl.advantage.anchors import action_codes
 from agentrl.advantage.ptgpo import PtgpoSettings, prefix_trees
 
 METHODS = ["grpo", "gigpo", "ptgpo"]
 PENALISED = {"invalid_action_penalty": 0.1}
+OTHERS = ["rloo", "drgrpo", "planpo", "first_step_grpo", "anchor_grpo", "pta_grpo"]
 each = pytest.mark.parametrize("method", METHODS)
+every = pytest.mark.parametrize("method", METHODS + OTHERS)
 
 
 @st.composite
@@ -42,7 +44,7 @@ def close(got, expected, scale=1.0):
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6 * scale)
 
 
-@each
+@every
 @given(rows=tables(), seed=st.integers(0, 1000))
 @examples(40)
 def test_row_order_does_not_matter(method, rows, seed):
@@ -51,7 +53,7 @@ def test_row_order_does_not_matter(method, rows, seed):
     close(of([rows[i] for i in order], method, **PENALISED), of(rows, method, **PENALISED)[order])
 
 
-@each
+@every
 @given(rows=tables())
 @examples(40)
 def test_names_and_order_of_groups_do_not_matter(method, rows):
@@ -62,7 +64,7 @@ def test_names_and_order_of_groups_do_not_matter(method, rows):
     close(of([renamed[i] for i in by_group], method, **PENALISED), of(rows, method, **PENALISED)[by_group])
 
 
-@each
+@every
 @given(rows=tables())
 @examples(40)
 def test_tasks_do_not_mix(method, rows):
@@ -226,3 +228,29 @@ def test_the_penalty_stays_out_of_the_trees_unless_asked(rows):
     inside = of(rows, "ptgpo", **trees, **PENALISED, tree_penalty=True)
     punished = [row | {"reward": row["reward"] - (0.0 if row["valid"] else 0.1)} for row in rows]
     np.testing.assert_allclose(inside, of(punished, "ptgpo", **trees), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", OTHERS)
+@given(rows=tables(), step=st.integers(0, 200))
+@examples(40)
+def test_the_others_are_finite_everywhere_and_silent_outside_the_loss(method, rows, step):
+    table = StepTable.from_rows(rows)
+    keywords = {
+        name: value for name, value in {"step": step, "total_steps": 150}.items() if name in settings_fields(method)
+    }
+    result = compute(table, method, **PENALISED, **keywords)
+    assert np.isfinite(result).all() and result.shape == (len(rows),)
+    counted = loss_rows(table, method, **keywords)
+    assert counted is None or not result[~counted].any()
+
+
+@given(rows=tables(), length=st.integers(1, 50), turns=st.integers(1, 5))
+@examples(40)
+def test_planpo_with_equal_lengths_is_grpo(rows, length, turns):
+    """Same turns and response lengths everywhere: the episode term of 1[success] R / T is that of 1[success] R."""
+    flat = [
+        {**row, "trajectory": (row["trajectory"], row["turn"]), "turn": t, "response_length": length, "valid": True,
+         "reward": 10.0 * row["success"] * (t == turns - 1)}
+        for row in rows for t in range(turns)
+    ]  # fmt: skip
+    close(of(flat, "planpo", norm_eps=0.0), of(flat, "grpo", norm_eps=0.0))
