@@ -16,7 +16,7 @@ from agentrl.config.schema import RunConfig
 
 FOLDER = Path(__file__).resolve().parent
 GROUPS = ("scale", "environment", "advantage")
-GIVEN_COLUMNS = ("response_length", "valid", "success", "score")  # that episodes have beside what every table must have
+GIVEN_COLUMNS = ("response_length", "valid", "success", "score", "entropy")  # beside those that every table must have
 
 
 def gpu_visible() -> bool:

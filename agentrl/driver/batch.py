@@ -38,6 +38,8 @@ def step_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "valid": turn.valid,
             "success": trajectory.success,
             "score": trajectory.score,
+            # of the policy that sampled, estimated from the tokens it took
+            "entropy": -float(np.mean(turn.log_probs)) if len(turn.log_probs) else 0.0,
         }
         for group, number, k, trajectory, turn in rows_of(groups)
     ]

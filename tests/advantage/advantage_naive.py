@@ -250,3 +250,16 @@ def pta(rows, alpha=0.1, beta=1.0, temperature=1.0, structure=0.2, raw=False, lo
         normed(total[r["trajectory"]], [total[t] for t in task_trajectories(rows, r["group"])], ddof=0, eps=0.0)
         for r in rows
     ]
+
+
+def empg(rows, k=1.0, k_future=1.0, zeta=0.1, penalty=0.0, centre=True):
+    low, high = min(r["entropy"] for r in rows), max(r["entropy"] for r in rows)
+    scaled = {id(r): (r["entropy"] - low) / (high - low + 1e-8) for r in rows}
+    average = mean([math.exp(-k * h) for h in scaled.values()])
+    result = []
+    for r, a in zip(rows, grpo(rows, penalty), strict=True):
+        later = [o for o in trajectory(rows, r) if o["turn"] > r["turn"]]
+        bonus = math.exp(-k_future * scaled[id(later[0])]) if later else 0.0
+        result.append(a * math.exp(-k * scaled[id(r)]) / average + zeta * bonus)
+    middle = mean(result) if centre else 0.0
+    return [x - middle for x in result]

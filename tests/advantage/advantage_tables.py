@@ -41,6 +41,7 @@ def random_rows(rng, shuffle=True):
                     "response_length": rng.choice([1, 7, rng.randint(1, 400)]),
                     "plan": plan,
                     "rubric": rubric,
+                    "entropy": rng.choice([0.0, 0.5, 3 * rng.random()]),
                 })  # fmt: skip
     if shuffle:
         rng.shuffle(rows)

@@ -118,6 +118,15 @@ def test_pta_grpo(chunk):
         same(got, naive.pta(rows, raw=raw, longest=longest, **options))
 
 
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_empg(chunk):
+    for rng, rows, penalty in tables(chunk):
+        options = {name: rng.choice([0.0, 0.5, 1.0]) for name in ("k", "k_future", "zeta")}
+        options["centre"] = rng.random() < 0.5
+        got = compute(StepTable.from_rows(rows), "empg", invalid_action_penalty=penalty, **options)
+        same(got, naive.empg(rows, penalty=penalty, **options))
+
+
 def has_round_off(rows, gamma, penalty):
     """The public code has no floor: spreads that are only round-off (below 1e-5) are noise in both, so not compared."""
     options = {"preset": "verl_agent", "gamma": gamma, "invalid_action_penalty": penalty}

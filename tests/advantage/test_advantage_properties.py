@@ -244,6 +244,12 @@ def test_the_others_are_finite_everywhere_and_silent_outside_the_loss(method, ro
     assert counted is None or not result[~counted].any()
 
 
+@given(rows=tables())
+@examples(40)
+def test_empg_without_its_weights_is_grpo(rows):
+    close(of(rows, "empg", k=0.0, zeta=0.0, centre=False), of(rows, "grpo"))
+
+
 @given(rows=tables(), length=st.integers(1, 50), turns=st.integers(1, 5))
 @examples(40)
 def test_planpo_with_equal_lengths_is_grpo(rows, length, turns):
