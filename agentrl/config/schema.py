@@ -108,6 +108,7 @@ class TrainerConfig(Section):
     group_size: int = Field(default=8, ge=1)  # trajectories per task
     min_group_size: int | None = None  # None: a group must be whole
     max_replaced_groups: int = Field(default=8, ge=0)  # per training step; more means something is broken
+    max_resampled_groups: int = Field(default=0, ge=0)  # without spread, per training step (DAPO's dynamic sampling)
     max_minutes: float | None = Field(default=None, gt=0)  # of training; the step in hand is finished, then it stops
     checkpoint_every: int = Field(default=10, ge=0)  # training steps; 0: only at the end
     keep_checkpoints: int = Field(default=2, ge=1)

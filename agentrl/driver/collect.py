@@ -1,4 +1,8 @@
-"""Collection: whole groups of trajectories, every loss counted, every lost group replaced by the next task."""
+"""Collection: whole groups of trajectories, every loss counted, every lost group replaced by the next task.
+
+Dynamic sampling (DAPO, Yu et al., 2025): a group whose trajectories all have the same return teaches nothing, and is
+replaced by the next task too, up to a bound.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +23,31 @@ class CollectionFailed(RuntimeError):
 @dataclass
 class Collected:
     groups: list[Group]
-    counts: dict[str, int]  # dropped_trajectories, retried_trajectories, dropped_groups of this step
+    counts: dict[str, int]  # dropped_trajectories, retried_trajectories, dropped_groups, resampled_groups of this step
     reasons: list[str] = field(default_factory=list)  # why trajectories were dropped
 
 
 class Collector:
-    """Collects `groups_per_step` whole groups. A group goes on with `min_group_size` members, else it is replaced."""
+    """Collects `groups` whole groups. A group goes on with `min_group_size` members, else it is replaced.
 
-    def __init__(self, episodes: EpisodeFactory, groups: int, group_size: int, min_group_size: int, replacements: int):
+    resampled: most groups without spread that are replaced in one step; those beyond it stay.
+    """
+
+    def __init__(
+        self,
+        episodes: EpisodeFactory,
+        groups: int,
+        group_size: int,
+        min_group_size: int,
+        replacements: int,
+        resampled: int = 0,
+    ) -> None:
         self.episodes = episodes
         self.groups = groups
         self.group_size = group_size
         self.min_group_size = min_group_size
         self.replacements = replacements
+        self.resampled = resampled
 
     async def collect(self, step: int, cursor: TaskCursor) -> Collected:
         """Run the groups of `step` concurrently; no trajectory waits for another.
@@ -39,7 +55,9 @@ class Collector:
         The groups come back in the order of their tasks, whatever the order of completion, so that a step's batch
         depends on the seeds alone. Raises CollectionFailed after more than `replacements` lost groups.
         """
-        counts: Counter[str] = Counter(dropped_trajectories=0, retried_trajectories=0, dropped_groups=0)
+        counts: Counter[str] = Counter(
+            dropped_trajectories=0, retried_trajectories=0, dropped_groups=0, resampled_groups=0
+        )
         reasons: list[str] = []
         taken: list[str] = []
 
@@ -75,7 +93,23 @@ class Collector:
                         f"{self.replacements}; the last reasons: {'; '.join(reasons[-3:])}"
                     )
 
-        async with asyncio.TaskGroup() as running:
-            futures = [running.create_task(one_group()) for _ in range(self.groups)]
-        done = sorted((future.result() for future in futures), key=lambda pair: pair[0])
-        return Collected([group for _, group in done], dict(counts), reasons)
+        async def some_groups(number: int) -> list[Group]:
+            async with asyncio.TaskGroup() as running:
+                futures = [running.create_task(one_group()) for _ in range(number)]
+            return [group for _, group in sorted((future.result() for future in futures), key=lambda pair: pair[0])]
+
+        groups = await some_groups(self.groups)
+        # In rounds, so that which tasks are taken does not depend on who ends first.
+        while silent := [k for k, group in enumerate(groups) if not has_spread(group)]:
+            number = min(len(silent), self.resampled - counts["resampled_groups"])
+            if number <= 0:
+                break
+            counts["resampled_groups"] += number
+            for k, group in zip(silent, await some_groups(number), strict=False):
+                groups[k] = group
+        return Collected(groups, dict(counts), reasons)
+
+
+def has_spread(group: Group) -> bool:
+    """Whether the trajectories differ in their return."""
+    return len({trajectory.total_reward for trajectory in group}) > 1

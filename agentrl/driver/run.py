@@ -119,6 +119,7 @@ async def _run(config: RunConfig, prepared: Prepared) -> None:
                 trainer.group_size,
                 config.min_group_size,
                 trainer.max_replaced_groups,
+                trainer.max_resampled_groups,
             ),
             cursor=TaskCursor(prepared.train_tasks, config.seed),
             held_out=prepared.held_out,

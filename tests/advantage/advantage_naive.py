@@ -263,3 +263,13 @@ def empg(rows, k=1.0, k_future=1.0, zeta=0.1, penalty=0.0, centre=True):
         result.append(a * math.exp(-k * scaled[id(r)]) / average + zeta * bonus)
     middle = mean(result) if centre else 0.0
     return [x - middle for x in result]
+
+
+def dapo(rows, limit, buffer, factor, penalty=0.0, **norm):
+    def soft(length):
+        if length <= limit - buffer:
+            return 0.0
+        return (limit - buffer - length) / buffer if length <= limit else -1.0
+
+    shaped = [r | {"reward": r["reward"] + factor * soft(r["response_length"])} for r in rows]
+    return grpo(shaped, penalty, **norm)

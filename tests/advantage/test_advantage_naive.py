@@ -127,6 +127,16 @@ def test_empg(chunk):
         same(got, naive.empg(rows, penalty=penalty, **options))
 
 
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_dapo(chunk):
+    for rng, rows, penalty in tables(chunk):
+        limit, buffer, factor = rng.choice([300, 400]), rng.choice([50, 300]), rng.choice([0.5, 1.0])
+        got = compute(StepTable.from_rows(rows), "dapo", overlong_limit=limit, overlong_buffer=buffer,
+                      overlong_factor=factor, invalid_action_penalty=penalty)  # fmt: skip
+        same(got, naive.dapo(rows, limit, buffer, factor, penalty))
+        same(compute(StepTable.from_rows(rows), "dapo"), naive.grpo(rows))
+
+
 def has_round_off(rows, gamma, penalty):
     """The public code has no floor: spreads that are only round-off (below 1e-5) are noise in both, so not compared."""
     options = {"preset": "verl_agent", "gamma": gamma, "invalid_action_penalty": penalty}

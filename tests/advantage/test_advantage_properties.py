@@ -15,7 +15,7 @@ from agentrl.advantage.ptgpo import PtgpoSettings, prefix_trees
 
 METHODS = ["grpo", "gigpo", "ptgpo"]
 PENALISED = {"invalid_action_penalty": 0.1}
-OTHERS = ["rloo", "drgrpo", "planpo", "first_step_grpo", "anchor_grpo", "pta_grpo"]
+OTHERS = ["rloo", "drgrpo", "dapo", "planpo", "first_step_grpo", "anchor_grpo", "pta_grpo"]
 each = pytest.mark.parametrize("method", METHODS)
 every = pytest.mark.parametrize("method", METHODS + OTHERS)
 

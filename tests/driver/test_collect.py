@@ -10,7 +10,7 @@ import pytest
 from agentrl.driver.collect import CollectionFailed, Collector
 from agentrl.driver.tasks import TaskCursor
 from agentrl.environments.pool import TrajectoryLost
-from agentrl.episode.records import Trajectory
+from agentrl.episode.records import Trajectory, Turn
 
 TASKS = [f"train/{number:06d}" for number in range(10)]
 
@@ -40,7 +40,12 @@ def test_groups_come_in_the_order_of_their_tasks() -> None:
     collected = collect(Episodes(), cursor)
     assert [group[0].task_id for group in collected.groups] == expected
     assert [t.member for t in collected.groups[0]] == [0, 1, 2]
-    assert collected.counts == {"dropped_trajectories": 0, "retried_trajectories": 3, "dropped_groups": 0}
+    assert collected.counts == {
+        "dropped_trajectories": 0,
+        "retried_trajectories": 3,
+        "dropped_groups": 0,
+        "resampled_groups": 0,
+    }
     assert cursor.position == 3
 
 
@@ -79,3 +84,30 @@ def test_too_few_tasks_for_a_step() -> None:
     cursor.next()
     with pytest.raises(ValueError, match="groups_per_step"):
         cursor.next(exclude=TASKS)
+
+
+class Graded(Episodes):
+    """Every third task has trajectories of different return, the others have equal ones."""
+
+    async def run(self, task: str, member: int, step: int) -> Trajectory:
+        trajectory = await super().run(task, member, step)
+        spread = int(task[-2:]) % 3 == 0
+        trajectory.turns = [Turn([1], [2], [-0.1], "o", "t", "a", reward=float(spread and member == 0))]
+        return trajectory
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 6])
+def test_groups_without_spread_are_sampled_anew_up_to_a_bound(limit: int) -> None:
+    order = [TaskCursor(TASKS, seed=0, position=p).next() for p in range(len(TASKS))]
+    cursor = TaskCursor(TASKS, seed=0)
+    collected = asyncio.run(Collector(Graded(), 3, 3, 3, 2, limit).collect(1, cursor))
+    expected, taken, left = order[:3], 3, limit
+    while silent := [k for k, task in enumerate(expected) if int(task[-2:]) % 3]:
+        number = min(left, len(silent))
+        if not number:
+            break
+        for k in silent[:number]:
+            expected[k], taken = order[taken], taken + 1
+        left -= number
+    assert [group[0].task_id for group in collected.groups] == expected
+    assert cursor.position == taken and collected.counts["resampled_groups"] == limit - left
