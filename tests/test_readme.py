@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,10 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("words", [c for c in commands() if c.startswith("+recipe") and "scale=gpu" not in c])
 def test_commands_compose(words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "agentrl.main", *words.split(), "--cfg", "job"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "agentrl.main", *shlex.split(words), "--cfg", "job"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import anchor_grpo, dapo, drgrpo, empg, first_step_grpo, gigpo, grpo, planpo, pta_grpo, ptgpo, rloo  # noqa: F401  (they register themselves)
+from . import anchor_grpo, dapo, drgrpo, empg, first_step_grpo, gigpo, grpo, planpo, pta_grpo, ptgpo, rloo, terms  # noqa: F401  (they register themselves)  # noqa: F401
 from .columns import Bools, Floats
 from .normalise import GroupStats, group_stats, normalise
 from .progress import ProgressSettings
