@@ -49,6 +49,12 @@ def connect(config: RunConfig) -> None:
             log_to_driver=config.logging.worker_output,
             runtime_env=runtime,
         )
+    machines = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
+    if config.scale == "cpu" and len(machines) > 1:
+        raise ConfigError(
+            f"scale=cpu: works on one machine (weights travel by its shared memory), and the cluster at {address} has "
+            f"{len(machines)}; use scale=gpu there, or leave RAY_ADDRESS unset."
+        )
     resources = ray.cluster_resources()
     unit = "GPU" if config.scale == "gpu" else "CPU"
     check_workers(config, int(resources.get(unit, 0)), "GPUs" if unit == "GPU" else "cores")

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agentrl.config.errors import ConfigError
 from agentrl.config.schema import RunConfig
-from agentrl.driver.checkpoint import check_resume, load_driver_state
+from agentrl.driver.checkpoint import check_resume, checkpoints, load_driver_state
 from agentrl.driver.cluster import connect
 from agentrl.driver.collect import Collector
 from agentrl.driver.episodes import EpisodeFactory
@@ -29,7 +30,7 @@ from agentrl.report.console import Console
 from agentrl.report.memory import MemorySampler
 from agentrl.report.metrics_log import MetricsLog
 from agentrl.report.run_directory import RunDirectory
-from agentrl.report.summary import finish
+from agentrl.report.summary import failure_words, finish
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,12 @@ def run(config: RunConfig, words: list[str]) -> int:
     stop.install()
     try:
         asyncio.run(_run(config, prepared))
+    except ConfigError:
+        raise
+    except Exception:
+        saved = checkpoints(directory.path)
+        console.finish(failure_words(directory.path, int(saved[-1].name.split("_")[1]) if saved else None))
+        raise
     finally:
         import ray
 

@@ -143,10 +143,21 @@ class TrainingGroup:
         self._workers.connect(tuple(handles), engines_per_worker)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write everything needed to continue; `folder`/huggingface loads in transformers as it lies."""
+        """Write everything needed to continue; `folder`/huggingface loads in transformers as it lies.
+
+        RuntimeError when what a worker wrote is not seen here: its machine has another disk under that path.
+        """
         path = Path(folder).absolute()
         path.mkdir(parents=True, exist_ok=True)
         self._workers.save(str(path))
+        size = self.spec.workers
+        shards = [path / f"model_world_size_{size}_rank_{rank}.pt" for rank in range(size)]
+        missing = [file.name for file in (*shards, path / "huggingface" / "config.json") if not file.is_file()]
+        if missing:
+            raise RuntimeError(
+                f"the training workers saved to {path}, but {', '.join(missing)} is not there: on several machines "
+                "trainer.run_dir must lie on a file system that all of them share"
+            )
 
     def load(self, folder: str | os.PathLike[str]) -> None:
         """Continue from `folder`. ValueError when it was written by another number of workers."""

@@ -88,6 +88,17 @@ def closing_words(summary: dict[str, Any], folder: Path, curve: Path | None) -> 
     return lines + [f"{name:<16}{place}" for name, place in places if place is not None]
 
 
+def failure_words(folder: Path, saved_step: int | None) -> list[str]:
+    """What to say when a run ends with an error: what is safe, and how to go on."""
+    if saved_step is None:
+        return ["", f"the run failed before its first checkpoint; its logs are in {folder}"]
+    return [
+        "",
+        f"the run failed; everything up to step {saved_step} is saved. To go on, once the reason is mended:",
+        f"  {python_command()} -m agentrl.main resume={folder}",
+    ]
+
+
 def _outcome(summary: dict[str, Any]) -> list[str]:
     before, after = summary["success_before"], summary["success_after"]
     if before is None or after is None:

@@ -171,6 +171,12 @@ def test_a_checkpoint_of_another_worker_count_is_refused(groups, tmp_path) -> No
         groups[1].load(tmp_path / "huggingface")
 
 
+def test_a_checkpoint_on_another_machines_disk_is_noticed(groups, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(groups[0]._workers, "save", lambda path: [None], raising=False)
+    with pytest.raises(RuntimeError, match="on a file system that all of them share"):
+        groups[0].save(tmp_path / "elsewhere")
+
+
 def test_wrong_calls_are_refused(groups, batch, cluster, model) -> None:
     with pytest.raises(ValueError, match="'actor' or 'reference'"):
         groups[0].log_probs(batch, "critic")
