@@ -80,3 +80,27 @@ def test_every_recipe_is_in_the_table() -> None:
 def test_pictures_are_there() -> None:
     for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", TEXT):
         assert (ROOT / path).is_file(), path
+
+
+ABLATIONS = [
+    (method.lower(), words)
+    for method, cell in re.findall(
+        r"^\| (GiGPO|PTGPO|PlanPO) \| [^|]* \| (.*) \|$", (ROOT / "docs" / "methods.md").read_text(), re.M
+    )
+    for words in re.findall(r"`([^`]+=[^`]*)`", cell)
+]
+
+
+@pytest.mark.parametrize(("method", "words"), ABLATIONS)
+def test_ablations_of_the_docs_compose(method: str, words: str) -> None:
+    from agentrl.config.resume import resolve
+
+    config, _ = resolve([f"+recipe={method}_webshop", *shlex.split(words)])
+    assert config.advantage.name == method
+
+
+def test_every_method_is_in_the_docs() -> None:
+    listed = set(re.findall(r"\| `(\w+)\.py` \|", (ROOT / "docs" / "methods.md").read_text()))
+    from agentrl.advantage import METHODS
+
+    assert {name for name, method in METHODS.items() if method.__module__.startswith("agentrl.")} <= listed
