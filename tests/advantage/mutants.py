@@ -1,6 +1,7 @@
 """Breaks the estimators on purpose, one line at a time, and expects the fast tests to notice every time.
 
-    python tests/advantage/mutants.py          # about four minutes; exit status 1 if a mutant survives
+    python tests/advantage/mutants.py              # about ten minutes; exit status 1 if a mutant survives
+    python tests/advantage/mutants.py planpo.py    # only those in one file
 
 Works on a copy in a temporary folder; the checkout is not touched.
 """
@@ -52,6 +53,29 @@ MUTANTS = [  # file, text, replacement
     ("ptgpo.py", 'if s.episode_reward == "terminal"', 'if s.episode_reward == "sum"'),
     ("ptgpo.py", "np.maximum(trees.edges, 1)", "np.maximum(trees.edges + 1, 1)"),
     ("ptgpo.py", "norm_eps: float = number(0.0)", "norm_eps: float = number(1e-6)"),
+    ("rloo.py", "np.maximum(size - 1, 1)", "np.maximum(size, 1)"),
+    ("planpo.py", "s.success_reward * success", "s.success_reward"),
+    ("planpo.py", 'if s.members == "all"', 'if s.members != "all"'),
+    ("planpo.py", "(final - s.alpha) * done", "(s.alpha - final) * done"),
+    ("planpo.py", 'if s.turn_group == "per_turn"', 'if s.turn_group == "flat"'),
+    ("first_step_grpo.py", "table.trajectory_length - 1", "table.trajectory_length - 2"),
+    ("first_step_grpo.py", "s.step < s.stage1_steps", "s.step <= s.stage1_steps"),
+    ("anchor_grpo.py", "scored = outcome != UNSCORED", "scored = outcome > 0"),
+    ("anchor_grpo.py", "chosen & (_rubric(table) >= 0)[table.trajectory]", "chosen"),
+    ("pta_grpo.py", "accuracy / s.temperature", "accuracy * s.temperature"),
+    ("pta_grpo.py", "np.minimum.at(shortest, group[right], length[right])", "np.minimum.at(shortest, group, length)"),
+    ("pta_grpo.py", "s.beta * outcome", "outcome"),
+    ("pta_grpo.py", "result[flat] = 1.0", "result[flat] = 0.0"),
+    ("empg.py", "table.position_left[:-1] > 1", "table.position_left[:-1] > 0"),
+    ("empg.py", "weight / weight.mean()", "weight"),
+    ("dapo.py", "table.reward + s.overlong_factor", "table.reward - s.overlong_factor"),
+    ("dapo.py", "-1.0, 0.0)", "-2.0, 0.0)"),
+    ("terms.py", "total += weight * term", "total += term"),
+    (
+        "terms.py",
+        '"episode": lambda table, s: episode_advantage(table, episode_sum(table, table.reward), s)',
+        '"episode": lambda table, s: episode_advantage(table, terminal(table, table.reward), s)',
+    ),
     ("stats.py", "states[table.state_group] > 1", "states[table.state_group] > 2"),
 ]
 
@@ -67,7 +91,8 @@ def main() -> int:
         command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "tests/advantage"]
         if subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False).returncode:
             raise SystemExit("The tests fail without any mutant; mend that first.")
-        for name, old, new in MUTANTS:
+        chosen = [mutant for mutant in MUTANTS if not sys.argv[1:] or mutant[0] in sys.argv[1:]]
+        for name, old, new in chosen:
             file = copy / "agentrl" / "advantage" / name
             text = file.read_text(encoding="utf-8")
             if old not in text:
@@ -78,7 +103,7 @@ def main() -> int:
             print(f"{'killed  ' if killed else 'SURVIVED'}  {name}: {old}  ->  {new or '(nothing)'}", flush=True)
             if not killed:
                 survivors.append(name)
-    print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants killed")
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed")
     return 1 if survivors else 0
 
 
