@@ -56,6 +56,12 @@ def _normalise(word: str) -> str:
             f"{word!r} has no value; write {key}=VALUE (overrides are key=value, `--help` lists options)."
         )
     if key == "recipe":
+        for name in (value or "").strip("[]").split(","):
+            if "/" in name or "\\" in name:
+                raise ConfigError(
+                    f"recipe={name.strip()}: a recipe is named, not a path; put its folder into AGENTRL_RECIPES and give "
+                    f"+recipe={Path(name.strip()).stem}."
+                )
         return f"+recipe={value}"
     if key in GROUPS and prefix in ("", "+"):
         return f"{key}={'gpu' if gpu_visible() else 'cpu'}" if (key, value) == ("scale", "auto") else f"{key}={value}"

@@ -29,9 +29,23 @@ def resolve(words: list[str]) -> tuple[RunConfig, list[str]]:
             f"resume={folder}: that run was started with {' '.join(before) or 'no recipe'}, not {given[-1]}; "
             "resume it without +recipe, or start a new run."
         )
-    words = _last_of_each([w for w in saved if not w.startswith("trainer.run_dir=")] + words)
-    config = compose_config([*words, f"resume={folder}", f"trainer.run_dir={folder}"])
+    saved = [word for word in saved if not word.startswith("trainer.run_dir=")]
+    both = _last_of_each(saved + words)
+    config = compose_config([*both, f"resume={folder}", f"trainer.run_dir={folder}"])
+    if words:
+        _check_kept(folder, compose_config(saved), config)
+    words = both
     return config, words
+
+
+def _check_kept(folder: Path, before: RunConfig, after: RunConfig) -> None:
+    """ConfigError for a new value of what a run's state hangs on."""
+    for key, old, new in (("seed", before.seed, after.seed), ("model.path", before.model.path, after.model.path)):
+        if old != new:
+            raise ConfigError(
+                f"{key}={new}: the run in resume={folder} has {key}={old}, and a resumed run keeps it; leave it out, or "
+                "start a new run."
+            )
 
 
 def _saved_words(folder: Path) -> list[str]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=False, validate_default=True)
+    model_config = ConfigDict(extra="forbid", strict=False, validate_default=True, allow_inf_nan=False)
 
 
 class ModelConfig(Section):
@@ -50,7 +50,7 @@ class EpisodeConfig(Section):
 class RolloutConfig(Section):
     workers: int = Field(default=1, ge=1)  # vLLM engines
     tensor_parallel_size: int = Field(default=1, ge=1)  # GPUs of one engine
-    temperature: float = Field(default=1.0, ge=0)
+    temperature: float = Field(default=1.0, gt=0)  # at 0 the trajectories of a group would all be the same
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_model_len: int | None = None  # None: prompt and response limits added up
     max_num_seqs: int = Field(default=64, ge=1)
@@ -105,7 +105,7 @@ class EvaluationConfig(Section):
 class TrainerConfig(Section):
     total_training_steps: int = Field(default=150, ge=1)
     groups_per_step: int = Field(default=16, ge=1)  # tasks per training step
-    group_size: int = Field(default=8, ge=1)  # trajectories per task
+    group_size: int = Field(default=8, ge=1, le=4096)  # trajectories per task
     min_group_size: int | None = None  # None: a group must be whole
     max_replaced_groups: int = Field(default=8, ge=0)  # per training step; more means something is broken
     max_resampled_groups: int = Field(default=0, ge=0)  # without spread, per training step (DAPO's dynamic sampling)

@@ -58,6 +58,10 @@ def refused(*words: str, cwd: Path, environment: dict[str, str] | None = None) -
         ([RECIPE, "group_size=4"], ["group_size=4", "trainer.group_size"]),
         ([RECIPE, "advantage.tau=4"], ["tau", "tau_expand"]),
         ([RECIPE, "actor.workers=two"], ["actor.workers='two'", "integer"]),
+        (["+recipe=../ptgpo_webshop"], ["recipe=../ptgpo_webshop", "AGENTRL_RECIPES", "+recipe=ptgpo_webshop"]),
+        ([RECIPE, "actor.learning_rate=inf"], ["actor.learning_rate=inf", "finite"]),
+        ([RECIPE, "rollout.temperature=0"], ["rollout.temperature=0", "greater than 0"]),
+        ([RECIPE, "trainer.group_size=1e9"], ["trainer.group_size=1000000000", "4096"]),
         ([RECIPE, "actor.learning_rate=-1"], ["actor.learning_rate=-1", "greater than or equal to 0"]),
         ([RECIPE, "trainer.group_size=1"], ["trainer.group_size=1", "2 or more"]),
         ([RECIPE, "actor.mini_batches=3"], ["actor.mini_batches=3", "trainer.groups_per_step", "1, 2, 4, 8"]),
@@ -103,6 +107,16 @@ def test_model_without_chat_template(tmp_path: Path) -> None:
 def test_dead_ray_address(tmp_path: Path) -> None:
     message = refused(RECIPE, cwd=tmp_path, environment={"RAY_ADDRESS": "127.0.0.1:1"})
     assert "RAY_ADDRESS=127.0.0.1:1" in message and "unset it" in message
+
+
+def test_a_resumed_run_keeps_its_seed_and_model(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "command.json").write_text(
+        json.dumps({"overrides": [RECIPE, "seed=3"], "recipe": "ptgpo_webshop"})
+    )
+    message = refused("resume=run", "seed=4", cwd=tmp_path)
+    assert "seed=4" in message and "has seed=3" in message and "new run" in message
+    assert "has model.path=tiny" in refused("resume=run", "model.path=other/model", cwd=tmp_path)
 
 
 def test_run_directory_is_a_file(tmp_path: Path) -> None:
