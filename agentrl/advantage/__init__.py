@@ -22,21 +22,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import anchor_grpo, dapo, drgrpo, empg, first_step_grpo, gigpo, grpo, planpo, pta_grpo, ptgpo, rloo, terms  # noqa: F401  (they register themselves)  # noqa: F401
+from . import (  # noqa: F401  (they register themselves)
+    anchor_grpo,
+    dapo,
+    drgrpo,
+    empg,
+    first_step_grpo,
+    gigpo,
+    grpo,
+    planpo,
+    ppo,
+    pta_grpo,
+    ptgpo,
+    rloo,
+    terms,
+)  # fmt: skip
 from .columns import Bools, Floats
 from .normalise import GroupStats, group_stats, normalise
 from .progress import ProgressSettings
-from .registry import LOSS_ROWS, METHODS, NEEDS, STATS, make_settings, register, resolve, run, settings_fields
+from .registry import (
+    LOSS_ROWS,
+    METHODS,
+    NEEDS,
+    STATS,
+    VALUE_TARGETS,
+    WITHOUT_GROUPS,
+    make_settings,
+    register,
+    resolve,
+    run,
+    settings_fields,
+)  # fmt: skip
 from .returns import discounted_sum, episode_sum, penalty, step_returns, terminal
 from .settings import Field, Range, Settings, number
 from .stats import describe
 from .table import StepTable
 
 __all__ = [
-    "METHODS", "NEEDS", "Field", "GroupStats", "ProgressSettings", "Range", "Settings", "StepTable",
+    "METHODS", "NEEDS", "WITHOUT_GROUPS", "Field", "GroupStats", "ProgressSettings", "Range", "Settings", "StepTable",
     "compute", "compute_with_stats", "describe", "discounted_sum", "episode_sum", "group_stats", "loss_rows",
-    "make_settings", "normalise", "number", "penalty", "register", "resolve", "settings_fields", "step_returns",
-    "terminal",
+    "make_settings", "needs_critic", "normalise", "number", "penalty", "register", "resolve", "settings_fields", "step_returns",
+    "terminal", "value_targets",
 ]  # fmt: skip
 
 
@@ -61,3 +87,19 @@ def compute_with_stats(table: StepTable, name: str, **keywords: Any) -> tuple[Fl
 def loss_rows(table: StepTable, name: str, **keywords: Any) -> Bools | None:
     """bool[n]: the rows that the loss and its denominator are made of; None for all (most methods)."""
     return LOSS_ROWS[name](table, make_settings(name, **keywords)) if name in LOSS_ROWS else None
+
+
+def value_targets(table: StepTable, name: str, **keywords: Any) -> Floats | None:
+    """float64[n]: what a critic should say of every row, None for methods without one.
+
+    A method of your own that names `value` in its needs and gives no targets gets the discounted return-to-go.
+    """
+    settings = make_settings(name, **keywords)
+    if name in VALUE_TARGETS:
+        return VALUE_TARGETS[name](table, settings)
+    return step_returns(table, settings) if needs_critic(name, settings) else None
+
+
+def needs_critic(name: str, settings: Settings) -> bool:
+    """Whether the method reads the column `value`."""
+    return name in NEEDS and "value" in NEEDS[name](settings)

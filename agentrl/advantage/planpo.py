@@ -57,17 +57,23 @@ def alpha_at(s: PlanpoSettings) -> float:
     return s.alpha + (final - s.alpha) * done
 
 
-def length_reward(table: StepTable, s: PlanpoSettings) -> Floats:
-    """[trajectories] R_E."""
-    success = _reached(table)
+def length_reward(table: StepTable, s: PlanpoSettings, anyway: bool = False) -> Floats:
+    """[trajectories] R_E; anyway: without the condition of success (for ppo.py)."""
+    success = np.ones(table.trajectories) if anyway else _reached(table)
     turns = table.trajectory_length if s.turns == "all" else episode_sum(table, table.valid.astype(np.float64))
     return s.success_reward * success / np.maximum(turns, 1)
+
+
+def response_reward(table: StepTable, s: PlanpoSettings, anyway: bool = False) -> Floats:
+    """[n] R_S; anyway: without the condition of success (for ppo.py)."""
+    success = np.ones(len(table)) if anyway else _reached(table)[table.trajectory]
+    return s.success_reward * success / np.maximum(table.response_length, 1)
 
 
 def response_advantage(table: StepTable, s: PlanpoSettings) -> Floats:
     """[n] A_S."""
     success = _reached(table)[table.trajectory]
-    reward = np.where(success, s.success_reward / np.maximum(table.response_length, 1), 0.0)
+    reward = response_reward(table, s)
     groups, count = table.group, table.groups
     if s.turn_group == "per_turn":
         _, groups = np.unique(table.group * (int(table.turn.max(initial=0)) + 1) + table.turn, return_inverse=True)

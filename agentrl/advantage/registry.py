@@ -21,6 +21,8 @@ METHODS: dict[str, Method] = {}
 STATS: dict[str, Callable[[StepTable, Any], dict[str, Any]]] = {}
 LOSS_ROWS: dict[str, Callable[[StepTable, Any], Bools]] = {}
 NEEDS: dict[str, Callable[[Any], tuple[str, ...]]] = {}
+VALUE_TARGETS: dict[str, Callable[[StepTable, Any], Floats]] = {}
+WITHOUT_GROUPS: set[str] = set()  # methods that compare no trajectories of a group
 
 
 def register(
@@ -28,12 +30,15 @@ def register(
     stats: Callable[[StepTable, Any], dict[str, Any]] | None = None,
     loss_rows: Callable[[StepTable, Any], Bools] | None = None,
     needs: Callable[[Any], tuple[str, ...]] | None = None,
+    value_targets: Callable[[StepTable, Any], Floats] | None = None,
+    groups: bool = True,
 ) -> Callable[[F], F]:
     """Decorator: makes a function (table, settings) -> float64[n] known under ``name``.
 
     ``stats(table, settings)`` may add entries to what ``compute_with_stats`` reports. ``loss_rows(table, settings)``
     -> bool[n] says which rows the loss is made of, its denominator included (all, unless given). ``needs(settings)``
-    names columns beyond the required ones without which the method cannot work.
+    names columns beyond the required ones without which the method cannot work; with `value` among them a run gets a
+    critic, which learns ``value_targets(table, settings)`` -> float64[n]. ``groups`` False: groups of one will do.
     """
 
     def add(function: F) -> F:
@@ -46,6 +51,10 @@ def register(
             LOSS_ROWS[name] = loss_rows
         if needs is not None:
             NEEDS[name] = needs
+        if value_targets is not None:
+            VALUE_TARGETS[name] = value_targets
+        if not groups:
+            WITHOUT_GROUPS.add(name)
         return function
 
     return add

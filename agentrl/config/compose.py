@@ -16,7 +16,15 @@ from agentrl.config.schema import RunConfig
 
 FOLDER = Path(__file__).resolve().parent
 GROUPS = ("scale", "environment", "advantage")
-GIVEN_COLUMNS = ("response_length", "valid", "success", "score", "entropy")  # beside those that every table must have
+GIVEN_COLUMNS = (
+    "response_length",
+    "valid",
+    "success",
+    "score",
+    "entropy",
+    "raw_action",
+    "value",
+)  # beside those that every table must have
 
 
 def gpu_visible() -> bool:
@@ -149,7 +157,7 @@ def _check_advantage(config: RunConfig) -> None:
     from agentrl.advantage import NEEDS, ProgressSettings, make_settings
     from agentrl.advantage.table import REQUIRED
 
-    name, settings = config.advantage.name, dict(config.advantage.model_extra or {})
+    name, settings = config.advantage.name, config.method_settings
     try:
         made = make_settings(name, **settings)
     except ValueError as error:

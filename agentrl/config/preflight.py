@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import socket
 from pathlib import Path
 from urllib.parse import urlparse
 
 from agentrl.config.errors import ConfigError, nearest
+from agentrl.config.model import check_critic, check_model
 from agentrl.config.schema import RunConfig
 
-TINY_POLICY = Path(__file__).resolve().parent.parent / "assets" / "tiny_policy"
 GROUP_METHODS_WANT = 2  # one trajectory has no group statistics
 
 
@@ -20,6 +19,7 @@ def preflight(config: RunConfig) -> None:
     """Raise ConfigError for the first thing that cannot work."""
     _sizes(config)
     check_model(config)
+    check_critic(config)
     _environment(config)
     _run_directory(config)
     _ray_address(config)
@@ -31,28 +31,19 @@ def preflight(config: RunConfig) -> None:
         check_resume(config)
 
 
-def model_folder(config: RunConfig) -> Path | None:
-    """The local folder of the model, or None for a hub id that must be fetched or is in the hub's cache."""
-    path = config.model.path
-    if path == "tiny":
-        return TINY_POLICY
-    folder = Path(path).expanduser()
-    if folder.is_dir():
-        return folder
-    looks_like_hub = path.count("/") == 1 and not path.startswith((".", "/", "~"))
-    return None if looks_like_hub else folder
-
-
 def _sizes(config: RunConfig) -> None:
+    from agentrl.advantage import WITHOUT_GROUPS
+
     trainer, actor = config.trainer, config.actor
-    if trainer.group_size < GROUP_METHODS_WANT:
+    smallest = 1 if config.advantage.name in WITHOUT_GROUPS else GROUP_METHODS_WANT
+    if trainer.group_size < smallest:
         raise ConfigError(
             f"trainer.group_size={trainer.group_size}: {config.advantage.name} compares the trajectories of a group; "
             "take 2 or more."
         )
-    if not 1 < config.min_group_size <= trainer.group_size:
+    if not smallest <= config.min_group_size <= trainer.group_size:
         raise ConfigError(
-            f"trainer.min_group_size={config.min_group_size}: must lie between 2 and trainer.group_size "
+            f"trainer.min_group_size={config.min_group_size}: must lie between {smallest} and trainer.group_size "
             f"({trainer.group_size})."
         )
     if trainer.groups_per_step % actor.mini_batches:
@@ -70,55 +61,6 @@ def _sizes(config: RunConfig) -> None:
 
 def _divisors(number: int) -> str:
     return ", ".join(str(d) for d in range(1, number + 1) if number % d == 0)
-
-
-def check_model(config: RunConfig) -> None:
-    """The model folder is whole, has a chat template and a context that is long enough."""
-    folder = model_folder(config)
-    key = f"model.path={config.model.path}"
-    if folder is None:
-        if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE") and not _in_hub_cache(config.model.path):
-            raise ConfigError(
-                f"{key}: not a folder, not in the hub's cache, and HF_HUB_OFFLINE is set; give a local folder, "
-                "or unset HF_HUB_OFFLINE to let it be fetched."
-            )
-        return
-    if not folder.is_dir():
-        raise ConfigError(f"{key}: there is no such folder; give a Hugging Face model folder, a hub id, or `tiny`.")
-    try:
-        architecture = json.loads((folder / "config.json").read_text())
-    except FileNotFoundError:
-        raise ConfigError(f"{key}: no config.json in it, so it is not a Hugging Face model folder.") from None
-    except ValueError as error:
-        raise ConfigError(f"{key}: config.json cannot be read ({error}).") from None
-    if not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
-        raise ConfigError(f"{key}: no weights in it (*.safetensors).")
-    if not _has_chat_template(folder):
-        raise ConfigError(
-            f"{key}: its tokenizer has no chat template; take an instruct model, or put a chat_template.jinja there."
-        )
-    longest = architecture.get("max_position_embeddings")
-    if isinstance(longest, int) and config.context_length > longest:
-        raise ConfigError(
-            f"episode.max_response_tokens={config.episode.max_response_tokens}: with episode.max_prompt_tokens="
-            f"{config.episode.max_prompt_tokens} the context is {config.context_length} tokens, but the model has "
-            f"{longest}; lower one of them."
-        )
-
-
-def _in_hub_cache(name: str) -> bool:
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
-    return (cache / ("models--" + name.replace("/", "--")) / "snapshots").is_dir()
-
-
-def _has_chat_template(folder: Path) -> bool:
-    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
-        return True
-    try:
-        return bool(json.loads((folder / "tokenizer_config.json").read_text()).get("chat_template"))
-    except (OSError, ValueError):
-        return False
 
 
 def _environment(config: RunConfig) -> None:

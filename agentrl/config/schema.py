@@ -68,7 +68,7 @@ class ActorConfig(Section):
     workers: int = Field(default=1, ge=1)  # FSDP2 ranks
     threads: int = Field(default=1, ge=1)  # CPU threads of one rank
     learning_rate: float = Field(default=1e-6, ge=0)
-    lr_schedule: Literal["constant", "cosine"] = "constant"
+    lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
     warmup_steps: int = Field(default=0, ge=0)
     weight_decay: float = Field(default=0.01, ge=0)
     betas: tuple[float, float] = (0.9, 0.999)
@@ -85,6 +85,19 @@ class ActorConfig(Section):
     max_tokens_per_micro_batch: int = Field(default=16384, ge=64)
     gradient_checkpointing: bool = False
     offload: bool = False  # parameters and optimiser state to the host between updates (GPU)
+
+
+class CriticConfig(Section):
+    """Of methods that ask for values (ppo). It sits with the actor and has its workers, sizes and mini-batches."""
+
+    path: str | None = None  # None: model.path; the layers below a new head
+    learning_rate: float = Field(default=1e-5, ge=0)
+    lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: int = Field(default=0, ge=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    grad_clip: float = Field(default=1.0, gt=0)
+    value_clip: float | None = Field(default=0.5, gt=0)  # how far a value may move within one training step
+    head_start: int = Field(default=0, ge=0)  # training steps at the beginning in which the critic alone learns
 
 
 class AdvantageConfig(BaseModel):
@@ -118,6 +131,7 @@ class TrainerConfig(Section):
 class LoggingConfig(Section):
     wandb: Literal["auto", "on", "off"] = "auto"  # auto: when a key is there
     project: str = "agentrl"
+    rollouts: bool = True  # keep what the advantage stage was given at each step, for agentrl.replay
     worker_output: bool = False  # show what the workers print; it lies in Ray's session folder in any case
 
 
@@ -138,11 +152,23 @@ class RunConfig(Section):
     episode: EpisodeConfig = Field(default_factory=EpisodeConfig)
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     actor: ActorConfig = Field(default_factory=ActorConfig)
+    critic: CriticConfig = Field(default_factory=CriticConfig)
     advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
     trainer: TrainerConfig = Field(default_factory=TrainerConfig)
     logging: LoggingConfig = Field(default_factory=LoggingConfig)
     cluster: ClusterConfig = Field(default_factory=ClusterConfig)
+
+    @property
+    def method_settings(self) -> dict[str, Any]:
+        """The advantage's settings as they are configured."""
+        return dict(self.advantage.model_extra or {})
+
+    @property
+    def has_critic(self) -> bool:
+        from agentrl.advantage import make_settings, needs_critic
+
+        return needs_critic(self.advantage.name, make_settings(self.advantage.name, **self.method_settings))
 
     @property
     def trajectories_per_step(self) -> int:

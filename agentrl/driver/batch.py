@@ -24,9 +24,12 @@ def rows_of(groups: Sequence[Group]) -> list[tuple[int, int, int, Trajectory, Tu
     return rows
 
 
-def step_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """The rows that `StepTable.from_rows` takes. `reward` is the raw reward: the stage applies the penalty."""
-    return [
+def step_rows(groups: Sequence[Group], values: np.ndarray | None = None) -> list[dict[str, Any]]:
+    """The rows that `StepTable.from_rows` takes. `reward` is the raw reward: the stage applies the penalty.
+
+    values: float64[rows], the critic's, for the column `value`.
+    """
+    rows = [
         {
             "group": group,
             "trajectory": number,
@@ -34,6 +37,7 @@ def step_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "reward": turn.reward,
             "state": turn.state_key,
             "action": turn.action,
+            "raw_action": turn.text,
             "response_length": len(turn.response_ids),
             "valid": turn.valid,
             "success": trajectory.success,
@@ -43,6 +47,20 @@ def step_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
         }
         for group, number, k, trajectory, turn in rows_of(groups)
     ]
+    if values is not None:
+        rows = [row | {"value": float(value)} for row, value in zip(rows, values, strict=True)]
+    return rows
+
+
+def state_batch(groups: Sequence[Group], returns: np.ndarray | None = None) -> TrainingBatch:
+    """What the critic values: every turn's prompt. Its one value stands where the response's first token is predicted,
+    so the rest of the response need not be computed."""
+    turns = [turn for *_, turn in rows_of(groups)]
+    return TrainingBatch(
+        prompt_ids=[turn.prompt_ids for turn in turns],
+        response_ids=[turn.response_ids[:1] for turn in turns],
+        returns=returns,
+    )
 
 
 def training_batch(groups: Sequence[Group], advantages: np.ndarray, counted: np.ndarray | None = None) -> TrainingBatch:

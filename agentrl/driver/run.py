@@ -29,6 +29,7 @@ from agentrl.episode.prompt import WindowRenderer
 from agentrl.report.console import Console
 from agentrl.report.memory import MemorySampler
 from agentrl.report.metrics_log import MetricsLog
+from agentrl.report.rollouts import remove_rollouts_after
 from agentrl.report.run_directory import RunDirectory
 from agentrl.report.summary import failure_words, finish
 
@@ -138,6 +139,7 @@ async def _run(config: RunConfig, prepared: Prepared) -> None:
             await asyncio.to_thread(actor.load, prepared.checkpoint / "actor")
             state.restore(load_driver_state(prepared.checkpoint))
             state.log.resume_at(state.step)
+            remove_rollouts_after(prepared.directory.path, state.step)
             prepared.console.resumed(state.step)
         await train(state)
         finish(state)

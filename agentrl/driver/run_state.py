@@ -61,7 +61,7 @@ class Run:
         """As configured, and how far the run is where the method asks for it."""
         progress = {"step": self.step, "total_steps": self.config.trainer.total_training_steps}
         known = settings_fields(self.method)
-        return dict(self.config.advantage.model_extra or {}) | {n: v for n, v in progress.items() if n in known}
+        return self.config.method_settings | {n: v for n, v in progress.items() if n in known}
 
     def finished(self) -> bool:
         limit = self.config.trainer.max_minutes
@@ -76,7 +76,7 @@ class Run:
 
     def record(self, metrics: dict[str, Any], reasons: list[str]) -> None:
         """Log the step in hand: metrics of the step, the running totals, memory, speed."""
-        stages = ("rollout", "advantage", "update", "sync")
+        stages = ("rollout", "values", "advantage", "update", "sync")
         self.train_seconds += sum(metrics.get(f"seconds/{stage}", 0.0) for stage in stages)
         if self.first_step_seconds is None:
             self.first_step_seconds = time.time() - self.started

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from agentrl.config.preflight import model_folder
+from agentrl.config.model import model_folder
 from agentrl.config.schema import RunConfig
 from agentrl.engine.rollout_spec import RolloutSpec
-from agentrl.engine.training_spec import TrainingSpec
+from agentrl.engine.training_spec import CriticSpec, TrainingSpec
 
 
-def model_path(config: RunConfig) -> str:
-    folder = model_folder(config)
-    return config.model.path if folder is None else str(folder.resolve())
+def model_path(config: RunConfig, path: str | None = None) -> str:
+    """Of the policy, or of the model that `path` names: a local folder, or a hub id as it is."""
+    path = path or config.model.path
+    folder = model_folder(path)
+    return path if folder is None else str(folder.resolve())
 
 
 def weight_transfer(config: RunConfig) -> str:
@@ -49,6 +51,21 @@ def training_spec(config: RunConfig) -> TrainingSpec:
         seed=config.seed,
         threads=actor.threads,
         weight_transfer=weight_transfer(config),  # type: ignore[arg-type]
+        critic=critic_spec(config) if config.has_critic else None,
+    )
+
+
+def critic_spec(config: RunConfig) -> CriticSpec:
+    critic = config.critic
+    return CriticSpec(
+        model_path=model_path(config, critic.path),
+        learning_rate=critic.learning_rate,
+        warmup_steps=critic.warmup_steps,
+        total_steps=config.trainer.total_training_steps * config.actor.mini_batches,
+        lr_schedule=critic.lr_schedule,
+        weight_decay=critic.weight_decay,
+        grad_clip=critic.grad_clip,
+        value_clip=critic.value_clip,
     )
 
 

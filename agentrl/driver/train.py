@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from agentrl.advantage import StepTable, compute_with_stats, loss_rows
-from agentrl.driver.batch import step_rows, training_batch
+from agentrl.driver.credit import assign, learn, rollouts, state_values
 from agentrl.driver.evaluate import Evaluation, evaluate, write_transcripts
 from agentrl.driver.metrics import Stopwatch, episode_metrics, signal_metrics, token_metrics
 from agentrl.driver.run_state import Run
+from agentrl.report.rollouts import write_rollouts
 
 
 async def train(run: Run) -> None:
@@ -26,14 +26,12 @@ async def train(run: Run) -> None:
         step = run.step + 1
         with clock("rollout"):
             collected = await run.collector.collect(step, run.cursor)
+        with clock("values"):
+            values = await state_values(run, collected.groups)
         with clock("advantage"):
-            table = StepTable.from_rows(step_rows(collected.groups))
-            settings = run.method_settings
-            advantages, signal = compute_with_stats(table, run.method, **settings)
-            counted = loss_rows(table, run.method, **settings)
+            credit = assign(collected.groups, run.method, run.method_settings, values)
         with clock("update"):
-            batch = training_batch(collected.groups, advantages, counted)
-            update = await asyncio.to_thread(run.actor.update, batch, run.config.actor.mini_batches)
+            update = await learn(run, collected.groups, credit)
         with clock("sync"):
             await sync_weights(run)
         run.step = step
@@ -42,10 +40,14 @@ async def train(run: Run) -> None:
         metrics = {
             **episode_metrics(trajectories),
             **token_metrics(trajectories, clock.seconds["rollout"]),
-            **signal_metrics(signal),
-            **{f"actor/{name}": value for name, value in update.items()},
+            **signal_metrics(credit.signal),
+            **update,
             **{f"count/{name}": float(value) for name, value in collected.counts.items()},
         }
+        if run.config.logging.rollouts:
+            with clock("rollouts"):
+                kept = rollouts(step, run.method, collected.groups, credit)
+                await asyncio.to_thread(write_rollouts, run.directory.path, kept)
         if run.due(trainer.checkpoint_every):
             with clock("checkpoint"):
                 await asyncio.to_thread(run.save)

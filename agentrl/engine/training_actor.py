@@ -32,6 +32,14 @@ class TrainingActor(Worker):
     def update(self, plan: WorkerPlan, temperature: float) -> dict[str, float]:
         return self.worker.update(plan, temperature)
 
+    @register(dispatch_mode=Dispatch.ALL_TO_ALL)
+    def values(self, plan: WorkerPlan) -> list[tuple[int, np.ndarray]]:
+        return self.worker.values(plan)
+
+    @register(dispatch_mode=Dispatch.ALL_TO_ALL)
+    def update_critic(self, plan: WorkerPlan) -> dict[str, float]:
+        return self.worker.update_critic(plan)
+
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def publish(self, version: int) -> Any:
         return self.worker.publish(version)

@@ -23,7 +23,7 @@ class MicroBatch:
         the response tokens of all rows, in the order of the rows
     nodes: int64[B, T], or None: the tree of the rows' prefixes. Tokens that stand at the same place after the same
         tokens are one node. first: int64[nodes], the flat index of a node's first token
-    loss_mask, advantages, rollout_log_probs, reference_log_probs: float32[B, R]
+    loss_mask, advantages, returns, rollout_log_probs, reference_log_probs: float32[B, R], or None but for loss_mask
     """
 
     rows: np.ndarray
@@ -35,7 +35,8 @@ class MicroBatch:
     nodes: np.ndarray | None
     first: np.ndarray | None
     loss_mask: np.ndarray
-    advantages: np.ndarray
+    advantages: np.ndarray | None
+    returns: np.ndarray | None
     rollout_log_probs: np.ndarray | None
     reference_log_probs: np.ndarray | None
 
@@ -99,7 +100,7 @@ def _columns(batch: TrainingBatch, rows: Sequence[int]) -> dict[str, Any]:
     """The per-token columns, float32[B, R], zero beyond a row's response and in padding rows."""
     sizes = [0 if row == PADDING_ROW else len(batch.response_ids[row]) for row in rows]
     columns: dict[str, Any] = {}
-    for name in ("loss_mask", "advantages", "rollout_log_probs", "reference_log_probs"):
+    for name in ("loss_mask", "advantages", "returns", "rollout_log_probs", "reference_log_probs"):
         source = getattr(batch, name)
         if source is None and name != "loss_mask":
             columns[name] = None

@@ -124,6 +124,8 @@ class TrainingGroup:
         """
         start = time.perf_counter()
         batch.check()
+        if batch.advantages is None:
+            raise ValueError("the training batch has no advantages")
         plans = self._plan(batch, mini_batches)
         n = self.spec.workers
         metrics = dict(self._workers.update(plans, [temperature] * n)[0])
@@ -133,6 +135,30 @@ class TrainingGroup:
         metrics["input_tokens"] = sum(lengths)
         metrics["tokens_per_second"] = sum(lengths) / metrics["seconds"]
         return metrics
+
+    def values(self, batch: TrainingBatch) -> list[np.ndarray]:
+        """float32[response tokens] per row: the critic's value of what stands before each token."""
+        self._need_critic()
+        batch.check()
+        found = dict(pair for answer in self._workers.values(self._plan(batch, 1)) for pair in answer)
+        return [found[i] for i in range(len(batch))]
+
+    def update_critic(self, batch: TrainingBatch, mini_batches: int = 1) -> dict[str, float]:
+        """`mini_batches` optimiser steps of the critic towards `batch.returns`. Metrics as those of `update`.
+
+        loss: half the squared error, clipped; squared_error, value, return, clip_fraction: per token that counts.
+        """
+        self._need_critic()
+        batch.check()
+        if batch.returns is None:
+            raise ValueError("the training batch has no returns for the critic to learn")
+        start = time.perf_counter()
+        metrics = dict(self._workers.update_critic(self._plan(batch, mini_batches))[0])
+        return metrics | {"seconds": time.perf_counter() - start}
+
+    def _need_critic(self) -> None:
+        if self.spec.critic is None:
+            raise ValueError("this training group was started without a critic: set critic=CriticSpec(...)")
 
     def publish_weights(self, version: int | None = None) -> Any:
         """The descriptor of the current weights, for `RolloutRouter.update_weights`. None: the number of updates."""

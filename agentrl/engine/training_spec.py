@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 Aggregation = Literal["token-mean", "turn-mean", "token-sum"]
+
+
+@dataclass(frozen=True)
+class CriticSpec:
+    """The value model of PPO: the layers of `model_path` under a new head. It shares workers, dtype and sizes with the
+    actor. value_clip: how far a value may move within one update (verl's cliprange_value); None: as far as it likes."""
+
+    model_path: str
+    learning_rate: float = 1e-5
+    warmup_steps: int = 0
+    total_steps: int = 1
+    lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    weight_decay: float = 0.01
+    grad_clip: float = 1.0
+    value_clip: float | None = 0.5
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,26 @@ class TrainingSpec:
     seed: int = 0
     threads: int = 1
     weight_transfer: Literal["shm", "nccl", "ipc"] = "shm"
+    critic: CriticSpec | None = None
+
+    def for_critic(self) -> TrainingSpec:
+        """The same workers and sizes with the critic's model and optimiser."""
+        critic = self.critic
+        if critic is None:
+            raise ValueError("critic=None: this training group has no critic")
+        return replace(
+            self,
+            critic=None,
+            reference=False,
+            kl_coef=0.0,
+            model_path=critic.model_path,
+            learning_rate=critic.learning_rate,
+            warmup_steps=critic.warmup_steps,
+            total_steps=critic.total_steps,
+            lr_schedule=critic.lr_schedule,
+            weight_decay=critic.weight_decay,
+            grad_clip=critic.grad_clip,
+        )
 
     @property
     def shares_prefixes(self) -> bool:
@@ -88,6 +123,8 @@ class TrainingBatch:
 
     prompt_ids, response_ids: token ids, each row at least one of both.
     advantages: float64[n], one value for all response tokens of a row; or, per row, one value for each of its tokens.
+        None in a batch that only a critic learns from or values.
+    returns: what a critic's values should be, laid out like the advantages.
     rollout_log_probs: those that the rollout engine reported, per response token; only compared with the trainer's.
     loss_mask: per row, which response tokens count (all, when None); a row may have none.
     reference_log_probs: of the frozen reference, when they are known already.
@@ -95,10 +132,11 @@ class TrainingBatch:
 
     prompt_ids: Sequence[Sequence[int]]
     response_ids: Sequence[Sequence[int]]
-    advantages: np.ndarray | Sequence[Sequence[float]]
+    advantages: np.ndarray | Sequence[Sequence[float]] | None = None
     rollout_log_probs: Sequence[Sequence[float]] | None = None
     loss_mask: Sequence[Sequence[int]] | None = None
     reference_log_probs: Sequence[Sequence[float]] | None = None
+    returns: np.ndarray | Sequence[Sequence[float]] | None = None
 
     def __len__(self) -> int:
         return len(self.prompt_ids)
@@ -112,7 +150,8 @@ class TrainingBatch:
         for i in range(n):
             if not len(self.prompt_ids[i]) or not lengths[i]:
                 raise ValueError(f"row {i} of the training batch has an empty prompt or response")
-        for name in ("response_ids", "advantages", "rollout_log_probs", "loss_mask", "reference_log_probs"):
+        columns = ("response_ids", "advantages", "rollout_log_probs", "loss_mask", "reference_log_probs", "returns")
+        for name in columns:
             column = getattr(self, name)
             if column is None:
                 continue
@@ -123,6 +162,8 @@ class TrainingBatch:
             for i, row in enumerate(column):
                 if len(row) != lengths[i]:
                     raise ValueError(f"{name} of row {i} has {len(row)} values for {lengths[i]} response tokens")
-        for i, row in enumerate(self.advantages):
-            if not np.all(np.isfinite(row)):
-                raise ValueError(f"the advantage of row {i} is not a finite number: {row}")
+        for name in ("advantages", "returns"):
+            values = getattr(self, name)
+            for i, row in enumerate(values if values is not None else ()):
+                if not np.all(np.isfinite(row)):
+                    raise ValueError(f"{name} of row {i} is not a finite number: {row}")

@@ -26,8 +26,14 @@ def worker_config(spec: TrainingSpec) -> TrainingWorkerConfig:
     )
 
 
-def model_config(spec: TrainingSpec, load_tokenizer: bool = True) -> HFModelConfig:
+def schedule(spec: TrainingSpec) -> dict[str, Any]:
+    """For `PlannedEngine.schedule`."""
+    return {"schedule": spec.lr_schedule, "warmup_steps": spec.warmup_steps, "total_steps": spec.total_steps}
+
+
+def model_config(spec: TrainingSpec, load_tokenizer: bool = True, value_model: bool = False) -> HFModelConfig:
     return HFModelConfig(
+        model_type="value_model" if value_model else "language_model",
         path=spec.model_path,
         load_tokenizer=load_tokenizer,
         trust_remote_code=spec.trust_remote_code,

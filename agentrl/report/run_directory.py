@@ -4,6 +4,7 @@ config.yaml        the resolved configuration            metrics.jsonl      one 
 command.json       the words that made it (for resume)   evaluations.jsonl  one object per evaluation on held-out tasks
 versions.json      packages, git revision, data          tensorboard/       the same numbers
 episodes/          evaluation episodes as text           checkpoints/       step_N/
+rollouts/          what the advantage stage was given, step by step (for agentrl.replay)
 summary.json, learning_curve.png                         at the end
 """
 

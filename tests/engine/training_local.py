@@ -71,6 +71,13 @@ class LocalTrainer:
     def update(self, batch: TrainingBatch, mini_batches: int = 1, temperature: float = 1.0) -> dict[str, float]:
         return self.worker.update(self._plan(batch, mini_batches), temperature)
 
+    def values(self, batch: TrainingBatch) -> list[np.ndarray]:
+        found = dict(self.worker.values(self._plan(batch, 1)))
+        return [found[i] for i in range(len(batch))]
+
+    def update_critic(self, batch: TrainingBatch, mini_batches: int = 1) -> dict[str, float]:
+        return self.worker.update_critic(self._plan(batch, mini_batches))
+
     def weights(self) -> dict[str, np.ndarray]:
         return self.worker.weights()
 
