@@ -88,7 +88,7 @@ class ActorConfig(Section):
 
 
 class CriticConfig(Section):
-    """Of methods that ask for values (ppo). It sits with the actor and has its workers, sizes and mini-batches."""
+    """Of methods that ask for values (ppo). It sits with the actor and has its workers and sizes."""
 
     path: str | None = None  # None: model.path; the layers below a new head
     learning_rate: float = Field(default=1e-5, ge=0)
@@ -96,7 +96,10 @@ class CriticConfig(Section):
     warmup_steps: int = Field(default=0, ge=0)
     weight_decay: float = Field(default=0.01, ge=0)
     grad_clip: float = Field(default=1.0, gt=0)
-    value_clip: float | None = Field(default=0.5, gt=0)  # how far a value may move within one training step
+    mini_batches: int = Field(default=1, ge=1)  # optimiser steps per pass over the step's turns
+    epochs: int = Field(default=1, ge=1)  # passes per training step
+    # how far a value may move within one pass; verl has 0.5, with which returns of 10 take 20 steps to reach
+    value_clip: float | None = Field(default=None, gt=0)
     head_start: int = Field(default=0, ge=0)  # training steps at the beginning in which the critic alone learns
 
 

@@ -47,16 +47,16 @@ def assign(groups: Sequence[Group], method: str, settings: dict[str, Any], value
 
 async def learn(run: Run, groups: Sequence[Group], credit: Credit) -> dict[str, float]:
     """Update the critic, if there is one, and, after the critic's head start, the actor. Metrics by their names."""
-    mini_batches = run.config.actor.mini_batches
     metrics: dict[str, float] = {}
     if credit.targets is not None:
-        batch = state_batch(groups, credit.targets)
-        update = await asyncio.to_thread(run.actor.update_critic, batch, mini_batches)
+        critic, batch = run.config.critic, state_batch(groups, credit.targets)
+        for _ in range(critic.epochs):
+            update = await asyncio.to_thread(run.actor.update_critic, batch, critic.mini_batches)
         metrics |= {f"critic/{name}": value for name, value in update.items()}
-        if run.step < run.config.critic.head_start:
+        if run.step < critic.head_start:
             return metrics
     batch = training_batch(groups, credit.advantages, credit.counted)
-    update = await asyncio.to_thread(run.actor.update, batch, mini_batches)
+    update = await asyncio.to_thread(run.actor.update, batch, run.config.actor.mini_batches)
     return metrics | {f"actor/{name}": value for name, value in update.items()}
 
 

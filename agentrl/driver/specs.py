@@ -61,7 +61,7 @@ def critic_spec(config: RunConfig) -> CriticSpec:
         model_path=model_path(config, critic.path),
         learning_rate=critic.learning_rate,
         warmup_steps=critic.warmup_steps,
-        total_steps=config.trainer.total_training_steps * config.actor.mini_batches,
+        total_steps=config.trainer.total_training_steps * critic.mini_batches * critic.epochs,
         lr_schedule=critic.lr_schedule,
         weight_decay=critic.weight_decay,
         grad_clip=critic.grad_clip,

@@ -203,6 +203,30 @@ def planpo(rows, alpha=0.1, penalty=0.0, per_turn=False, everyone=False, reward=
     return result
 
 
+def gae(rows, gamma=1.0, lam=1.0, penalty=0.0, local=False, shaping="none", alpha=0.1, reward=10.0):
+    """Eq. 16 of GAE as it stands: the sum of discounted one-step errors, with V = 0 after the last turn."""
+    result = []
+    for row in rows:
+        own = trajectory(rows, row)
+        place = [r["turn"] for r in own].index(row["turn"])
+
+        def earned(r, own=own):
+            if shaping == "none":
+                value = r["reward"]
+            elif shaping == "success" and not reached(rows, r["trajectory"]):
+                value = 0.0
+            else:
+                value = alpha * reward / r["response_length"] + (reward / len(own) if r is own[-1] else 0.0)
+            return value - (0.0 if local or r.get("valid", True) else penalty)
+
+        total = 0.0
+        for ahead, r in enumerate(own[place:]):
+            after = own[place + ahead + 1]["value"] if place + ahead + 1 < len(own) else 0.0
+            total += (gamma * lam) ** ahead * (earned(r) + gamma * after - r["value"])
+        result.append(total - (penalty if local and not row.get("valid", True) else 0.0))
+    return result
+
+
 def first_step(rows, penalty=0.0, last=False, **norm):
     whole = grpo(rows, penalty, **norm)
     result = []

@@ -42,6 +42,7 @@ def random_rows(rng, shuffle=True):
                     "plan": plan,
                     "rubric": rubric,
                     "entropy": rng.choice([0.0, 0.5, 3 * rng.random()]),
+                    "value": rng.choice([0.0, 1.0, rng.gauss(0, 3)]),
                 })  # fmt: skip
     if shuffle:
         rng.shuffle(rows)

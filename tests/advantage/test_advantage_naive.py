@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from advantage_tables import random_rows
 
-from agentrl.advantage import StepTable, compute
+from agentrl.advantage import StepTable, compute, value_targets
 
 CHUNKS = range(10)
 PER_CHUNK = 80
@@ -93,6 +93,30 @@ def test_planpo(chunk):
         got = compute(StepTable.from_rows(rows), "planpo", alpha=alpha, norm_mode=mode, invalid_action_penalty=penalty,
                       turn_group="per_turn" if per_turn else "flat", members="all" if everyone else "success")  # fmt: skip
         same(got, naive.planpo(rows, alpha, penalty, per_turn, everyone, mode=mode))
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_ppo(chunk):
+    for rng, rows, penalty in tables(chunk):
+        table = StepTable.from_rows(rows)
+        naively = {
+            "gamma": rng.choice([0.0, 0.5, 0.95, 1.0]),
+            "lam": rng.choice([0.0, 0.5, 0.95, 1.0]),
+            "penalty": penalty,
+            "local": rng.random() < 0.5,
+            "shaping": rng.choice(["none", "success", "unconditional"]),
+            "alpha": rng.choice([0.0, 0.1, 1.0]),
+        }
+        keywords = {name: naively[name] for name in ("gamma", "lam", "shaping", "alpha")}
+        keywords |= {"invalid_action_penalty": penalty, "penalty_mode": "local" if naively["local"] else "global"}
+        expected = np.array(naive.gae(rows, **naively))
+        scale = 1 + np.abs(expected).max()
+        got = compute(table, "ppo", norm_mode="none", **keywords)
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * scale)
+        targets = value_targets(table, "ppo", **keywords)
+        np.testing.assert_allclose(targets, expected + [r["value"] for r in rows], rtol=1e-9, atol=1e-9 * scale)
+        whole = [naive.normed(a, expected.tolist()) for a in expected]
+        np.testing.assert_allclose(compute(table, "ppo", **keywords), whole, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)

@@ -9,7 +9,15 @@ from advantage_tables import random_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentrl.advantage import StepTable, compute, compute_with_stats, discounted_sum, loss_rows, settings_fields
+from agentrl.advantage import (
+    StepTable,
+    compute,
+    compute_with_stats,
+    discounted_sum,
+    loss_rows,
+    settings_fields,
+    value_targets,
+)
 from agentrl.advantage.anchors import action_codes
 from agentrl.advantage.ptgpo import PtgpoSettings, prefix_trees
 
@@ -248,6 +256,40 @@ def test_the_others_are_finite_everywhere_and_silent_outside_the_loss(method, ro
 @examples(40)
 def test_empg_without_its_weights_is_grpo(rows):
     close(of(rows, "empg", k=0.0, zeta=0.0, centre=False), of(rows, "grpo"))
+
+
+@given(rows=tables(), seed=st.integers(0, 1000))
+@examples(40)
+def test_ppo_does_not_depend_on_the_order_of_rows_nor_on_groups(rows, seed):
+    order = list(range(len(rows)))
+    random.Random(seed).shuffle(order)
+    expected = of(rows, "ppo", **PENALISED)
+    close(of([rows[i] for i in order], "ppo", **PENALISED), expected[order])
+    close(of([row | {"group": row["trajectory"]} for row in rows], "ppo", **PENALISED), expected)
+    assert np.isfinite(expected).all() and abs(expected.mean()) < 1e-6
+
+
+@given(rows=tables(), gamma=st.sampled_from([0.5, 0.95, 1.0]), lam=st.sampled_from([0.0, 0.5, 1.0]))
+@examples(40)
+def test_ppo_of_a_perfect_critic_is_zero(rows, gamma, lam):
+    """Where every value is the return that follows, no turn did better than expected."""
+    table = StepTable.from_rows(rows)
+    exact = discounted_sum(table, table.reward, gamma)
+    known = [row | {"value": value} for row, value in zip(rows, exact.tolist(), strict=True)]
+    got = of(known, "ppo", gamma=gamma, lam=lam, norm_mode="none")
+    assert np.abs(got).max() <= 1e-9 * (1 + np.abs(exact).max())
+    np.testing.assert_allclose(
+        value_targets(StepTable.from_rows(known), "ppo", gamma=gamma, lam=lam), exact, rtol=1e-9, atol=1e-9
+    )
+
+
+@given(rows=tables())
+@examples(40)
+def test_ppo_with_lambda_one_is_the_return_less_the_value(rows):
+    table = StepTable.from_rows(rows)
+    expected = discounted_sum(table, table.reward, 1.0) - table.extra["value"]
+    got = compute(table, "ppo", norm_mode="none")
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
 
 
 @given(rows=tables(), length=st.integers(1, 50), turns=st.integers(1, 5))
