@@ -61,9 +61,11 @@ def codes(name: str, values: Sequence[Any] | NDArray[Any]) -> tuple[Ints, list[H
     """Interns: int64 codes 0, 1, ... in order of first appearance, and the value behind each code."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
-    seen: dict[Hashable, int] = {}
     try:
-        array = np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64)
+        seen: dict[Hashable, int] = dict.fromkeys(values, 0)  # in order of first appearance
+        for code, value in enumerate(seen):
+            seen[value] = code
+        array = np.fromiter(map(seen.__getitem__, values), dtype=np.int64, count=len(values))
     except TypeError:
         row = next(i for i, value in enumerate(values) if not _hashable(value))
         raise ValueError(

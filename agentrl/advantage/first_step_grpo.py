@@ -4,8 +4,9 @@
     A_t = A(tau)                              from then on; A(tau) as in grpo.py
 
 In stage 1 the other turns count neither in the loss nor in its denominator (`loss_rows`). Ablation (which step is
-updated): updated=last | random; the random one is fixed by trajectory and update.
-Degenerate: as grpo. A trajectory of one turn is its own first and last.
+updated): updated=last | random; the random one lies between the first and the last, fixed by trajectory and update.
+Degenerate: as grpo. A trajectory of one turn is its own first and last; one of two turns has none between them, and
+its random one is either.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def chosen_turn(table: StepTable, s: FirstStepSettings) -> Bools:
     else:
         # by what the trajectory is, not by where its rows stand in the batch
         drawn = np.array([hash_of(label, s.step) for label in table.labels["trajectory"]], dtype=np.int64)
-        wanted = drawn % table.trajectory_length
+        length = table.trajectory_length
+        wanted = np.where(length > 2, 1 + drawn % np.maximum(length - 2, 1), drawn % length)
     chosen: Bools = index == wanted[table.trajectory]
     return chosen
 

@@ -109,7 +109,7 @@ class StepTable:
         """
         rows = list(rows)
         names = list(dict.fromkeys([*REQUIRED, *(rows[0] if rows else ())]))
-        if len({frozenset(row) for row in rows}) > 1:  # only then look which rows differ
+        if set(map(len, rows)) != {len(names)}:  # only then look which rows have more; those that have less show below
             names = list(dict.fromkeys([*names, *(key for row in rows for key in row)]))
         data: dict[str, list[Any]] = {}
         for name in names:
@@ -142,7 +142,11 @@ class StepTable:
         labels: dict[str, list[Hashable]] = {}
         read: dict[str, Any] = {}
         for name in _INTERNED:
-            read[name], labels[name] = columns.codes(name, values.pop(name))
+            column = values.pop(name)
+            if name in data or name == "raw_action" or not n:
+                read[name], labels[name] = columns.codes(name, column)
+            else:
+                read[name], labels[name] = np.zeros(n, dtype=np.int64), [column[0]]
         read["turn"] = columns.integers("turn", values.pop("turn"))
         read["response_length"] = columns.integers("response_length", values.pop("response_length"))
         read["reward"] = columns.numbers("reward", values.pop("reward"))

@@ -40,7 +40,15 @@ def resolve(words: list[str]) -> tuple[RunConfig, list[str]]:
 
 def _check_kept(folder: Path, before: RunConfig, after: RunConfig) -> None:
     """ConfigError for a new value of what a run's state hangs on."""
-    for key, old, new in (("seed", before.seed, after.seed), ("model.path", before.model.path, after.model.path)):
+    if after.has_critic and not before.has_critic:
+        raise ConfigError(
+            f"advantage.name={after.advantage.name}: it needs a critic, and the run in resume={folder} has none "
+            f"(advantage.name={before.advantage.name}); go on with a method without one, or start a new run."
+        )
+    kept = [("seed", before.seed, after.seed), ("model.path", before.model.path, after.model.path)]
+    if after.has_critic:
+        kept.append(("critic.path", before.critic.path, after.critic.path))
+    for key, old, new in kept:
         if old != new:
             raise ConfigError(
                 f"{key}={new}: the run in resume={folder} has {key}={old}, and a resumed run keeps it; leave it out, or "

@@ -197,6 +197,8 @@ class TrainingGroup:
                 f"{path} was written by {written} training workers and this run has {self.spec.workers}: "
                 f"set actor.workers={written}, or start from the model in {path / 'huggingface'}"
             )
+        if self.spec.critic is not None and not (path / "critic" / "fsdp_config.json").is_file():
+            raise ValueError(f"{path} holds no critic: it was written by a run without one")
         self._workers.load(str(path))
 
     def weights(self) -> dict[str, np.ndarray]:

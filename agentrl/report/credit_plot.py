@@ -46,7 +46,9 @@ def _scatter(axes: Any, comparisons: list[Comparison], old: str, new: str) -> No
         axes.scatter(a[::every][chosen], b[::every][chosen], s=5, alpha=0.3, color=colour, label=label, linewidths=0)
     axes.axhline(0, color="grey", linewidth=0.6)
     axes.axvline(0, color="grey", linewidth=0.6)
-    axes.set(xlabel=f"{old}, in its own standard deviations", ylabel=f"{new}, in its own", title="advantage of each turn")
+    axes.set(
+        xlabel=f"{old}, in its own standard deviations", ylabel=f"{new}, in its own", title="advantage of each turn"
+    )
     axes.legend(markerscale=3)
 
 

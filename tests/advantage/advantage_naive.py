@@ -236,9 +236,9 @@ def first_step(rows, penalty=0.0, last=False, **norm):
     return result
 
 
-def anchor_stage1(rows, **norm):
+def anchor_stage1(rows, column="rubric", **norm):
     def share(t):
-        return min((r for r in rows if r["trajectory"] == t), key=lambda r: r["turn"])["rubric"]
+        return min((r for r in rows if r["trajectory"] == t), key=lambda r: r["turn"])[column]
 
     result = []
     for r in rows:

@@ -41,6 +41,7 @@ def random_rows(rng, shuffle=True):
                     "response_length": rng.choice([1, 7, rng.randint(1, 400)]),
                     "plan": plan,
                     "rubric": rubric,
+                    "plan_score": 1 - rubric if rubric >= 0 else rubric,
                     "entropy": rng.choice([0.0, 0.5, 3 * rng.random()]),
                     "value": rng.choice([0.0, 1.0, rng.gauss(0, 3)]),
                 })  # fmt: skip

@@ -129,6 +129,7 @@ def test_first_step_and_anchor(chunk):
         late = compute(table, "first_step_grpo", stage1_steps=5, step=5, **keywords)
         same(late, naive.grpo(rows, penalty))
         same(compute(table, "anchor_grpo", stage=1), naive.anchor_stage1(rows))
+        same(compute(table, "anchor_grpo", stage=1, reward="naive"), naive.anchor_stage1(rows, "plan_score"))
         same(compute(table, "anchor_grpo", stage=2, invalid_action_penalty=0), naive.grpo(rows))
 
 

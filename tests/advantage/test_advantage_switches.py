@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 import numpy as np
 import pytest
 
-from agentrl.advantage import StepTable, compute
+from agentrl.advantage import StepTable, compute, loss_rows
 from agentrl.advantage.anchors import action_codes, anchor_groups
 
 
@@ -208,3 +208,25 @@ def test_every_invalid_action_costs_in_the_episode_term_of_ptgpo():
     t = table([("s", "?", 0.0, False), ("s", "a", 1.0)], [("s", "a", 0.0), ("s", "a", 1.0)])
     result = compute(t, "ptgpo", tree_weight=0.0, norm_mode="mean", invalid_action_penalty=0.1)
     np.testing.assert_allclose(result, [-0.05, -0.05, 0.05, 0.05])
+
+
+def test_the_random_step_lies_between_the_first_and_the_last():
+    lengths = {"a": 1, "b": 2, "c": 3, "d": 9}
+    rows = [
+        {"group": 0, "trajectory": name, "turn": turn, "reward": float(turn), "state": "s", "action": "a"}
+        for name, length in lengths.items()
+        for turn in range(length)
+    ]
+    seen = {name: set() for name in lengths}
+    for step in range(60):
+        for table_rows in (rows, rows[::-1]):
+            table = StepTable.from_rows(table_rows)
+            counted = loss_rows(table, "first_step_grpo", updated="random", step=step)
+            chosen = [(row["trajectory"], row["turn"]) for row, yes in zip(table_rows, counted, strict=True) if yes]
+            assert sorted(name for name, _ in chosen) == sorted(lengths)
+            if table_rows is rows:
+                expected = dict(chosen)
+            assert dict(chosen) == expected  # whatever the order of the rows
+        for name, turn in expected.items():
+            seen[name].add(turn)
+    assert seen == {"a": {0}, "b": {0, 1}, "c": {1}, "d": {1, 2, 3, 4, 5, 6, 7}}

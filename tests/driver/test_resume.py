@@ -1,4 +1,4 @@
-"""Stop, resume, and compare with a run that was never stopped: bit for bit."""
+"""Stop, resume, and compare with a run that was never stopped: bit for bit. PPO, because its critic is saved as well."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from running import Running
 pytestmark = pytest.mark.engine
 
 WORDS = [
-    "+recipe=ptgpo_webshop",
+    "+recipe=ppo_webshop",
     "scale=cpu",
     "seed=3",
     "rollout.deterministic=true",
@@ -51,7 +51,10 @@ def test_a_resumed_run_equals_one_that_ran_through(tmp_path: Path) -> None:
     assert summary["success_before"] == whole_summary["success_before"]
     assert summary["success_after"] == whole_summary["success_after"]
     weights = Path("checkpoints/step_3/actor/huggingface/model.safetensors")
-    assert (tmp_path / "whole" / weights).read_bytes() == (tmp_path / "part" / weights).read_bytes()
+    critic = Path("checkpoints/step_3/actor/critic/huggingface/model.safetensors")
+    rollouts = [Path(f"rollouts/step_{step:05d}.json.gz") for step in (1, 2, 3)]
+    for same in (weights, critic, *rollouts):
+        assert (tmp_path / "whole" / same).read_bytes() == (tmp_path / "part" / same).read_bytes(), same
     assert sum(step["actor/grad_norm"] for step in whole.steps()) > 0  # or the comparison would say nothing
 
     loads_in_transformers(tmp_path / "part" / weights.parent)

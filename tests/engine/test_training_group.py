@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from training_local import LocalTrainer, largest_difference, random_batch, spec_for
 
 from agentrl.engine.training_group import TrainingGroup
+from agentrl.engine.training_spec import CriticSpec
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +52,8 @@ def cluster() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def groups(cluster, model) -> Iterator[tuple[TrainingGroup, TrainingGroup]]:
     """One rank and two ranks, started side by side as the driver does it, from other threads."""
-    spec = spec_for(model, learning_rate=RATE, lr_schedule="cosine", total_steps=12)
+    critic = CriticSpec(model, learning_rate=1e-3, total_steps=12)
+    spec = spec_for(model, learning_rate=RATE, lr_schedule="cosine", total_steps=12, critic=critic)
     found: dict[int, Any] = {}
 
     def begin(workers: int) -> None:
@@ -96,6 +99,31 @@ def test_one_and_two_workers_learn_the_same(groups, batch, model) -> None:
     for a, b, c in zip(alone.log_probs(batch), one.log_probs(batch), two.log_probs(batch), strict=True):
         assert np.array_equal(a, b)
         np.testing.assert_allclose(a, c, atol=1e-4)
+
+
+def test_one_and_two_workers_have_the_same_critic(groups, batch, tmp_path) -> None:
+    rng = np.random.default_rng(1)
+    returns = [rng.normal(2, 1, len(r)).tolist() for r in batch.response_ids]
+    lesson = replace(batch, advantages=None, rollout_log_probs=None, returns=returns)
+    learned = []
+    for k, group in enumerate(groups):
+        before = group.weights()
+        assert not any(v.any() for v in group.values(batch))
+        metrics = [group.update_critic(lesson, mini_batches=2) for _ in range(3)]
+        assert metrics[-1]["squared_error"] < metrics[0]["squared_error"]
+        learned.append(group.values(batch))
+        group.save(tmp_path / str(k))
+        group.update_critic(lesson)
+        group.load(tmp_path / str(k))
+        assert all((a == b).all() for a, b in zip(learned[-1], group.values(batch), strict=True))
+        assert largest_difference(group.weights(), before) == 0
+    for a, b in zip(*learned, strict=True):
+        assert a.any()
+        np.testing.assert_allclose(a, b, atol=2e-3)
+    with pytest.raises(ValueError, match="no returns"):
+        groups[0].update_critic(batch)
+    with pytest.raises(ValueError, match="no advantages"):
+        groups[0].update(lesson)
 
 
 def test_a_rank_without_rows_takes_part(groups) -> None:
@@ -177,9 +205,13 @@ def test_a_checkpoint_on_another_machines_disk_is_noticed(groups, tmp_path, monk
         groups[0].save(tmp_path / "elsewhere")
 
 
-def test_wrong_calls_are_refused(groups, batch, cluster, model) -> None:
+def test_wrong_calls_are_refused(groups, batch, cluster, model, tmp_path) -> None:
     with pytest.raises(ValueError, match="'actor' or 'reference'"):
         groups[0].log_probs(batch, "critic")
+    groups[0].save(tmp_path)
+    shutil.rmtree(tmp_path / "critic")
+    with pytest.raises(ValueError, match="holds no critic"):
+        groups[0].load(tmp_path)
     with pytest.raises(RuntimeError, match="needs 9 CPUs and Ray has 3"):
         TrainingGroup.start(spec_for(model, workers=9))
 
