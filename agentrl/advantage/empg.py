@@ -7,7 +7,7 @@
     A(tau) as in grpo.py
 
 Statistics of H and the last centring run over the whole batch, so tasks are not independent here, unlike everywhere else.
-Defaults: k 1, k_future 1, zeta 0.1, centre true (the weights are our choice; 0 for all three is GRPO).
+Defaults: k 1, k_future 1, zeta 0.1 (those of the authors' published pseudocode), centre true; 0 for all three is GRPO.
 Degenerate: entropies all equal give g = 1 and f = 1 for every turn but the last ones; no row, no value.
 Deviation: the column `entropy` of a run is the mean of -log p over the tokens that were sampled, an unbiased estimate from
 one sample, since rollout engines report no full distribution.
