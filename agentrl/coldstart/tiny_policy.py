@@ -23,7 +23,7 @@ from agentrl.coldstart.sft import Example, SftSettings, encode, train
 from agentrl.coldstart.tokenizer import build_tokenizer
 from agentrl.episode.prompt import WindowRenderer
 
-OPTIONS = {"observation_mode": "compact", "results_per_page": 5}
+OPTIONS = {"catalogue": "mini", "observation_mode": "compact", "results_per_page": 5}
 LEVELS = ("easy", "medium")
 HISTORY = 2
 THOUGHTS = [

@@ -38,7 +38,7 @@ def test_ids_and_tags_are_single_tokens_as_loaded(loaded):
     # transformers rebuilds the tokenizer of a qwen2 model: the words must survive that
     plugin = pytest.importorskip("webshop_env.plugin")
     _, tokenizer = loaded
-    env = plugin.make(observation_mode="compact")
+    env = plugin.make(catalogue="mini", observation_mode="compact")
     for asin in list(env.catalogue.products)[:50]:
         text = f"<think>match</think><action>click[{asin.lower()}]</action>"
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -14,13 +14,14 @@ import psutil
 import pytest
 from webshop_env import WebShopEnv, plugin
 from webshop_env.agents import Expert, NoisyAgent, RandomAgent, play
-from webshop_env.catalogue import Catalogue, embedded
-from webshop_env.goals import LEVELS, SPLITS, embedded_goals, fulfilling_options
+from webshop_env.catalogue import Catalogue, mini
+from webshop_env.goalbook import LEVELS, SPLITS
+from webshop_env.goals import fulfilling_options, mini_goals
 from webshop_env.pages import Page, Renderer
 from webshop_env.reward import attribute_hits, option_hits
 from webshop_env.vocabulary import CATEGORIES, GROUPS
 
-COMPACT = {"observation_mode": "compact", "results_per_page": 5}
+COMPACT = {"catalogue": "mini", "observation_mode": "compact", "results_per_page": 5}
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def env() -> Any:
 
 
 def test_the_catalogue_is_large_and_full_of_distractors() -> None:
-    products = embedded().products
+    products = mini().products
     assert len(products) >= 1000 and len({p["category"] for p in products.values()}) >= 12
     kinds: dict[str, list[dict[str, Any]]] = {}
     for product in products.values():
@@ -57,7 +58,7 @@ def test_no_word_passes_for_another() -> None:
 
 
 def test_splits_share_no_goal_and_no_text() -> None:
-    book = embedded_goals()
+    book = mini_goals()
     texts = {split: {goal["instruction_text"] for goal in book.splits[split]} for split in SPLITS}
     identities = {split: {goal["identity"] for goal in book.splits[split]} for split in SPLITS}
     for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
@@ -65,21 +66,21 @@ def test_splits_share_no_goal_and_no_text() -> None:
     assert sum(len(book.splits[split]) for split in SPLITS) >= 2000
     for split in SPLITS:
         for level in LEVELS:
-            assert len(plugin.tasks(split, difficulty=level).ids) >= 200
+            assert len(plugin.tasks(split, difficulty=level, catalogue="mini").ids) >= 200
 
 
 def test_every_goal_can_be_reached_with_its_own_product() -> None:
-    catalogue = embedded()
+    catalogue = mini()
     for split in SPLITS:
-        for goal in embedded_goals().splits[split]:
+        for goal in mini_goals().splits[split]:
             product = catalogue.products[goal["asin"]]
             assert fulfilling_options(product, catalogue.prices[goal["asin"]], goal) == goal["goal_options"]
 
 
 def test_another_process_sees_the_same() -> None:
     code = (
-        "import json; from webshop_env import plugin; e = plugin.make(observation_mode='text_rich');"
-        "t = plugin.tasks('test'); o, i = e.reset(seed=3, options={'task_id': t.ids[5]});"
+        "import json; from webshop_env import plugin; e = plugin.make(catalogue='mini', observation_mode='text_rich');"
+        "t = plugin.tasks('test', catalogue='mini'); o, i = e.reset(seed=3, options={'task_id': t.ids[5]});"
         "o2, *_ = e.step('search[' + i['task'] + ']'); print(json.dumps([t.fingerprint, o, o2]))"
     )
     said = [
@@ -87,7 +88,7 @@ def test_another_process_sees_the_same() -> None:
                        env={**os.environ, "PYTHONHASHSEED": seed}).stdout
         for seed in ("1", "2")
     ]  # fmt: skip
-    assert said[0] == said[1] and json.loads(said[0])[0] == plugin.tasks("test").fingerprint
+    assert said[0] == said[1] and json.loads(said[0])[0] == plugin.tasks("test", catalogue="mini").fingerprint
 
 
 # --- the formats of the original
@@ -174,14 +175,14 @@ def test_clickables_are_the_originals() -> None:
 
 
 def start(env: WebShopEnv, number: int = 0) -> dict[str, Any]:
-    return env.reset(options={"task_id": plugin.tasks("validation", difficulty="easy").ids[number]})[1]
+    return env.reset(options={"task_id": plugin.tasks("validation", difficulty="easy", catalogue="mini").ids[number]})[1]
 
 
 def test_searching_again_clears_the_choices(env: WebShopEnv) -> None:
     start(env)
     env.step(Expert().act(env))
     env.step(Expert().act(env))
-    option = next(iter(embedded().products[env.page.asin]["options"].values()))[0]
+    option = next(iter(mini().products[env.page.asin]["options"].values()))[0]
     _, _, _, _, info = env.step(f"click[{option}]")
     assert option in info["state_key"] and info["action_effective"]
     again = env.step(f"click[{option}]")[4]
@@ -240,7 +241,7 @@ def test_unknown_options_and_tasks_are_named() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_agents_rank_as_they_should(level: str) -> None:
     env = plugin.make(**COMPACT)
-    tasks = plugin.tasks("validation", difficulty=level).ids[:80]
+    tasks = plugin.tasks("validation", difficulty=level, catalogue="mini").ids[:80]
     rate = lambda make: sum(play(env, make(i), t, 12)[0] == 1.0 for i, t in enumerate(tasks)) / len(tasks)  # noqa: E731
     expert, noisy = rate(lambda i: Expert()), rate(lambda i: NoisyAgent(random.Random(i)))
     assert expert >= 0.95 and rate(lambda i: RandomAgent(random.Random(i))) < 0.1 < noisy < expert
@@ -248,7 +249,7 @@ def test_agents_rank_as_they_should(level: str) -> None:
 
 def test_memory_stays_flat_over_resets() -> None:
     env = plugin.make(**COMPACT)
-    tasks = plugin.tasks("train").ids
+    tasks = plugin.tasks("train", catalogue="mini").ids
     process = psutil.Process()
     for task in tasks[:300]:
         play(env, Expert(), task, 8)

@@ -7,11 +7,14 @@ no memory, so that a policy which sees only the page can learn to do what they d
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from webshop_env.env import WebShopEnv
-from webshop_env.goals import Goal, fulfilling_options
+from webshop_env.goalbook import Goal
+from webshop_env.goals import fulfilling_options
+from webshop_env.options_of import best_options
 
 
 class Agent(Protocol):
@@ -28,7 +31,9 @@ def fulfils(env: WebShopEnv, asin: str) -> bool:
 
 def full_query(goal: Goal) -> str:
     """Attributes and type as they stand together in the task, then the wanted option values."""
-    return f"{attributes_query(goal)} {' '.join(goal['goal_options'].values())}".strip()
+    options = goal["goal_options"]
+    values = options.values() if isinstance(options, Mapping) else options
+    return f"{attributes_query(goal)} {' '.join(values)}".strip()
 
 
 def attributes_query(goal: Goal) -> str:
@@ -63,9 +68,11 @@ class Expert:
 def missing_options(env: WebShopEnv) -> list[tuple[str, str]]:
     """Wanted (group, value) pairs that the open product offers and that are not chosen yet, in the page's order."""
     assert env.goal is not None
-    wanted, chosen = env.goal["goal_options"], dict(env.page.choices)
-    offered = env.catalogue.products[env.page.asin]["options"]
-    return [(g, wanted[g]) for g in offered if g in wanted and wanted[g] in offered[g] and chosen.get(g) != wanted[g]]
+    product, chosen = env.catalogue.products[env.page.asin], dict(env.page.choices)
+    wanted = best_options(product, env.goal)
+    return [
+        (group, wanted[group]) for group in product["options"] if group in wanted and chosen.get(group) != wanted[group]
+    ]
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Any
 
 import gymnasium
 
-from webshop_env.catalogue import Catalogue, embedded
-from webshop_env.goals import Goal, GoalBook, embedded_goals
+from webshop_env.data import open_data
+from webshop_env.goalbook import Goal
 from webshop_env.options import parse_options
 from webshop_env.pages import SUB_PAGES, Page, shared_renderer
 from webshop_env.reward import purchase_reward
@@ -47,7 +47,11 @@ class WebShopEnv(gymnasium.Env[str, str]):
             webshop_env.goals. split: "train" (default), "validation", "test". Both only say which task a reset without
             task_id draws.
         show_attrs: False; True adds the original's page of attributes.
-        catalogue: "embedded", the generated catalogue that comes with the package.
+        catalogue: "embedded" (default), generated products that come with the package (6,000 in 24 categories, prepared in the
+            user's cache at first use), or "mini" (1,400 in 14).
+        data_dir: None; a folder that `python -m webshop_env.prepare` has made, of WebShop's own files or of generated products.
+        pages: "faithful" (default), the original's, quirks included; "clean": `Next >` only where there are further
+            results, searching only on the search page, chosen options marked in `text` too.
 
     info, at reset and at every step: task, task_type (the difficulty), state_key, admissible_actions, success (reward
     1), score (the reward), action_valid, action_effective (the state changed). After the purchase also purchased and
@@ -63,14 +67,14 @@ class WebShopEnv(gymnasium.Env[str, str]):
         self.options = parse_options(options)
         self.observation_space = FreeText()
         self.action_space = FreeText()
-        self.catalogue: Catalogue = embedded()
-        self.goals: GoalBook = embedded_goals()
+        self.catalogue, self.goals = open_data(self.options.catalogue, self.options.data_dir)
         self.renderer = shared_renderer(
             self.catalogue,
             self.options.observation_mode,
             self.options.results_per_page,
             self.options.max_results,
             self.options.show_attrs,
+            self.options.pages,
         )
         self.goal: Goal | None = None
         self.page = Page("done")
@@ -121,7 +125,7 @@ class WebShopEnv(gymnasium.Env[str, str]):
         if match is None:
             return None
         name, argument = match.group(1), match.group(2).lower()
-        if name == "search":
+        if name == "search" and (self.options.pages == "faithful" or self.page.kind == "search"):
             return Page("results", query=argument, opened=self.page.opened)
         role = self.renderer.clickables(self.page).get(argument) if name == "click" else None
         if role is None or argument == "search":

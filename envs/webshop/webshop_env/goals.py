@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from webshop_env.catalogue import Catalogue, embedded
+from webshop_env.catalogue import Catalogue, mini
+from webshop_env.goalbook import LEVELS, NO_LIMIT, SPLITS, Goal, Tasks, check_split
+from webshop_env.options_of import best_options
 from webshop_env.reward import attribute_hits, option_hits
 
-SPLITS = ("train", "validation", "test")
-LEVELS = ("easy", "medium", "hard")
 PER_PRODUCT = {"easy": 2, "medium": 2, "hard": 1}
 HELD_OUT = 300  # goals of each level in validation, and in test
-NO_LIMIT = 1_000_000
 PRICE_STEPS = [10.0 * step for step in range(1, 100)]
 OPENINGS = ("find me", "i need", "i am looking for")
-
-Goal = dict[str, Any]  # the original's keys, and: difficulty, nouns, identity
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """The tasks of one split in their fixed order, and the fingerprint of the catalogue and goals they come from."""
-
-    ids: list[str]
-    fingerprint: str
 
 
 class GoalBook:
@@ -60,8 +48,7 @@ class GoalBook:
 
     def tasks(self, split: str, levels: tuple[str, ...] = LEVELS) -> Tasks:
         """The tasks of `split` whose difficulty is in `levels`. Raises ValueError for an unknown split."""
-        if split not in self.splits:
-            raise ValueError(f"split {split!r} does not exist: choose one of {', '.join(SPLITS)}.")
+        check_split(split, self.splits)
         if (split, levels) not in self._tasks:
             goals = self.splits[split]
             ids = [f"{split}/{number:06d}" for number, goal in enumerate(goals) if goal["difficulty"] in levels]
@@ -80,9 +67,9 @@ class GoalBook:
 
 
 @lru_cache(maxsize=1)
-def embedded_goals() -> GoalBook:
-    """The goals of the embedded catalogue, built once per process."""
-    return GoalBook(embedded())
+def mini_goals() -> GoalBook:
+    """The goals of the mini catalogue, built once per process."""
+    return GoalBook(mini())
 
 
 def make_goal(product: Mapping[str, Any], price: float, level: str, number: int) -> Goal | None:
@@ -143,11 +130,12 @@ def finish_goal(
 def fulfilling_options(product: Mapping[str, Any], price: float, goal: Goal) -> dict[str, str] | None:
     """The options with which buying `product` fulfils `goal` completely; None if nothing does.
 
-    Compares with the wanted values themselves; the original's fuzzy matching accepts a few more.
+    Compares with the wanted values themselves where they come with their groups; the original's fuzzy matching accepts a
+    few more.
     """
     if product["query"] != goal["query"] or price > goal["price_upper"]:
         return None
     if attribute_hits(product, goal["attributes"]) < len(goal["attributes"]):
         return None
-    options = {g: v for g, v in goal["goal_options"].items() if v in product["options"].get(g, ())}
+    options = best_options(product, goal)
     return options if option_hits(goal["goal_options"], options.values()) == len(goal["goal_options"]) else None

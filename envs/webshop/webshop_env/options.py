@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from webshop_env.goals import LEVELS, SPLITS
-from webshop_env.pages import MODES
+from webshop_env.data import CATALOGUES
+from webshop_env.goalbook import LEVELS, SPLITS
+from webshop_env.pages import MODES, STYLES
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Options:
     difficulty: str | tuple[str, ...] = "all"
     show_attrs: bool = False
     catalogue: str = "embedded"
+    data_dir: str | None = None
+    pages: str = "faithful"
     levels: tuple[str, ...] = LEVELS
 
 
@@ -38,7 +41,15 @@ def parse_options(given: dict[str, Any]) -> Options:
     values = {**{name: getattr(Options, name) for name in NAMES}, **given}
     _one_of("split", values["split"], SPLITS)
     _one_of("observation_mode", values["observation_mode"], MODES)
-    _one_of("catalogue", values["catalogue"], ("embedded",))
+    _one_of("catalogue", values["catalogue"], CATALOGUES)
+    _one_of("pages", values["pages"], STYLES)
+    if values["data_dir"] is not None:
+        if not isinstance(values["data_dir"], str) or not values["data_dir"]:
+            raise ValueError(f"data_dir is {values['data_dir']!r}: give the path of a folder.")
+        if "catalogue" in given:
+            raise ValueError(
+                f"data_dir is {values['data_dir']!r} and catalogue is {values['catalogue']!r}: give one of the two."
+            )
     for name in ("results_per_page", "max_results"):
         if not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 1:
             raise ValueError(f"{name} is {values[name]!r}: give a whole number of at least 1.")

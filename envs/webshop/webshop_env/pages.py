@@ -14,9 +14,10 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from webshop_env.catalogue import Catalogue
+from webshop_env.catalogue import Products
 
 MODES = ("text", "text_rich", "compact")
+STYLES = ("faithful", "clean")
 SUB_PAGES = ("description", "features", "reviews", "attributes")
 LONG_QUERY = 256  # longer queries are hashed in state keys and their pages are not cached
 
@@ -56,10 +57,17 @@ class Renderer:
     """Texts and clickables of a catalogue's pages; without state of its own, so that environments share one."""
 
     def __init__(
-        self, catalogue: Catalogue, mode: str, results_per_page: int, max_results: int, show_attrs: bool
+        self,
+        catalogue: Products,
+        mode: str,
+        results_per_page: int,
+        max_results: int,
+        show_attrs: bool,
+        style: str = "faithful",
     ) -> None:
         self.catalogue = catalogue
         self.mode = mode
+        self.clean = style == "clean"
         self.results_per_page = results_per_page
         self.max_results = max_results
         self.sub_pages = SUB_PAGES if show_attrs else SUB_PAGES[:3]
@@ -75,6 +83,10 @@ class Renderer:
         first = (page.number - 1) * self.results_per_page
         return self.results(page)[first : first + self.results_per_page]
 
+    def _goes_on(self, page: Page) -> bool:
+        """Whether `Next >` is there. The original's stays on the last page too, and leads to empty ones."""
+        return not self.clean or page.number * self.results_per_page < len(self.results(page))
+
     def clickables(self, page: Page) -> Mapping[str, str]:
         """What can be clicked: its lower-case text -> "button", "product", or "option:" and the group's name."""
         page = replace(page, choices=(), opened=frozenset())
@@ -89,7 +101,8 @@ class Renderer:
         if page.kind == "results":
             if page.number > 1:
                 found["< prev"] = "button"
-            found["next >"] = "button"  # it stays on the last page too, and leads to empty ones
+            if self._goes_on(page):
+                found["next >"] = "button"
             return found | {asin.lower(): "product" for asin in self.shown(page)}
         found["< prev"] = "button"
         if page.kind in SUB_PAGES:
@@ -105,7 +118,8 @@ class Renderer:
     def text(self, page: Page, instruction: str) -> str:
         """The observation."""
         if self.mode == "text":
-            page = replace(page, choices=(), opened=frozenset())  # shown nowhere in this mode
+            kept = page.choices if self.clean else ()  # the original shows them nowhere in this mode
+            page = replace(page, choices=kept, opened=frozenset())
         elif page.kind != "results":
             page = replace(page, opened=frozenset())
         elif page.opened:
@@ -124,7 +138,8 @@ class Renderer:
         parts = self._parts(page)
         if self.mode == "text":
             head = "WebShop [SEP] " if page.kind == "search" else ""
-            return head, " [SEP] ".join(words.strip() for _, words in parts)
+            marked = (f"{words} (chosen)" if self.clean and role == "chosen" else words for role, words in parts)
+            return head, " [SEP] ".join(words.strip() for words in marked)
         marks = [words for role, words in reversed(parts) if role == "chosen"]
         head = "".join(f"You have clicked {value}.\n" for value in marks) + (
             "WebShop\n" if page.kind == "search" else ""
@@ -142,7 +157,8 @@ class Renderer:
             parts.append(("text", f"Page {page.number} (Total results: {len(self.results(page))})"))
             if page.number > 1:
                 parts.append(("button", "< Prev"))
-            parts.append(("button", "Next >"))
+            if self._goes_on(page):
+                parts.append(("button", "Next >"))
             for asin in self.shown(page):
                 product = self.catalogue.products[asin]
                 parts.append(("opened" if asin in page.opened else "product", asin))
@@ -154,9 +170,12 @@ class Renderer:
             return parts + [("text", words) for words in _sub_page(page.kind, product)]
         # The original takes a value for chosen if it stands, in quotes, anywhere in the page's address.
         address = f"{page.query}/{json.dumps(dict(page.choices))}"
+        chosen = dict(page.choices)
         for group, values in product["options"].items():
             parts.append(("text", group))
-            parts += [("chosen" if f'"{value}"' in address else "option", value) for value in values]
+            for value in values:
+                marked = chosen.get(group) == value if self.clean else f'"{value}"' in address
+                parts.append(("chosen" if marked else "option", value))
         parts += [("text", product["Title"]), ("text", f"Price: {product['Price']}")]
         parts.append(("text", f"Rating: {product['Rating']}"))
         parts += [("button", name.capitalize()) for name in self.sub_pages]
@@ -172,7 +191,8 @@ class Renderer:
             for asin in self.shown(page):
                 product = self.catalogue.products[asin]
                 lines.append(f"{product['Title']} {product['Price']} [{asin}]")
-            buttons = "[< prev] [next >]" if page.number > 1 else "[next >]"
+            names = (["< prev"] if page.number > 1 else []) + (["next >"] if self._goes_on(page) else [])
+            buttons = " ".join(f"[{name}]" for name in names)
             return "\n".join([*lines, buttons]).lower()
         product = self.catalogue.products[page.asin]
         if page.kind in SUB_PAGES:
@@ -189,9 +209,11 @@ class Renderer:
 
 
 @lru_cache(maxsize=32)
-def shared_renderer(catalogue: Catalogue, mode: str, per_page: int, max_results: int, show_attrs: bool) -> Renderer:
+def shared_renderer(
+    catalogue: Products, mode: str, per_page: int, max_results: int, show_attrs: bool, style: str
+) -> Renderer:
     """One renderer, with its caches, for all environments of a process that show pages alike."""
-    return Renderer(catalogue, mode, per_page, max_results, show_attrs)
+    return Renderer(catalogue, mode, per_page, max_results, show_attrs, style)
 
 
 def _sub_page(kind: str, product: Mapping[str, Any]) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from webshop_env.data import open_data
 from webshop_env.env import WebShopEnv
-from webshop_env.goals import Tasks, embedded_goals
+from webshop_env.goalbook import Tasks
 from webshop_env.options import parse_options
 
 env_id = "WebShop-v0"
@@ -18,7 +19,9 @@ def make(**options: Any) -> WebShopEnv:
 
 def tasks(split: str, **options: Any) -> Tasks:
     """The tasks of a split (`ids`, in a fixed order, of the difficulty asked for) and the data's `fingerprint`."""
-    return embedded_goals().tasks(split, parse_options(options).levels)
+    parsed = parse_options(options)
+    _, goals = open_data(parsed.catalogue, parsed.data_dir)
+    return goals.tasks(split, parsed.levels)
 
 
 prompts = {

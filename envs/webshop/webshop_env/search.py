@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from webshop_env.analysis import analyse
+from webshop_env.postings import K1, B, analyse_part, decode_length, encode_length, merge
 
-K1, B = 0.9, 0.4
+__all__ = ["K1", "B", "MAX_QUERY_TERMS", "Index", "decode_length", "encode_length"]
+
 MAX_QUERY_TERMS = 1024  # Lucene's bound on the clauses of one query; further terms are left out
 
-
-def encode_length(length: int) -> int:
-    """A document length as Lucene's one byte: exact below 40, then a float of four significant bits."""
-    free = 24  # 255 minus the byte value of the largest 32-bit integer: so many lengths fit exactly
-    if length < free:
-        return length
-    value = length - free
-    bits = value.bit_length()
-    if bits < 4:
-        return free + value
-    shift = bits - 4
-    return free + (((value >> shift) & 0x07) | ((shift + 1) << 3))
-
-
-def decode_length(code: int) -> int:
-    """The length that a byte of :func:`encode_length` stands for (rounded down)."""
-    free = 24
-    if code < free:
-        return code
-    code -= free
-    mantissa, shift = code & 0x07, (code >> 3) - 1
-    return free + (mantissa if shift == -1 else (mantissa | 0x08) << shift)
+Span = tuple[int, int, float]  # of a term: where its postings begin and end, and the largest of its weights
 
 
 class Index:
-    """An immutable inverted index.
+    """An immutable inverted index; its arrays may lie in mapped files.
 
     score(d, q) = sum over query terms t, with repeats, of idf(t) * tf / (tf + norm(d)), where
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)), norm(d) = k1 * (1 - b + b * length(d) / mean length)
@@ -47,17 +30,19 @@ class Index:
 
     def __init__(
         self,
-        ids: list[str],
-        start: dict[str, tuple[int, int]],
+        ids: Sequence[str],
+        spans: Mapping[str, Span],
         documents: NDArray[np.int32],
         weights: NDArray[np.float32],
-        rank: NDArray[np.int64],
+        rank: NDArray[np.int32],
     ) -> None:
+        """spans: the postings of each term; documents: ascending in each span; rank: place of each id in their order."""
         self.ids = ids
-        self._start = start
+        self._spans = spans
         self._documents = documents
         self._weights = weights
         self._rank = rank
+        self._own = threading.local()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -72,56 +57,96 @@ class Index:
         if len(set(ids)) != len(ids):
             twice = Counter(ids).most_common(1)[0][0]
             raise ValueError(f"id {twice!r} is given twice: give each document an id of its own.")
-        postings: dict[str, list[tuple[int, int]]] = {}
-        lengths = np.zeros(len(ids), dtype=np.int64)
-        for number, text in enumerate(texts):
-            terms = analyse(text)
-            lengths[number] = len(terms)
-            for term, count in Counter(terms).items():
-                postings.setdefault(term, []).append((number, count))
-        inverse_norm = cls._inverse_norms(lengths)
-        # Lucene counts only documents that have at least one term.
-        held = int(np.count_nonzero(lengths))
-        start: dict[str, tuple[int, int]] = {}
-        documents = np.zeros(sum(map(len, postings.values())), dtype=np.int32)
-        weights = np.zeros(len(documents), dtype=np.float32)
-        at = 0
-        for term, entries in postings.items():
-            end = at + len(entries)
-            found, counts = np.array(entries, dtype=np.int64).T
-            idf = np.float32(np.log(1 + (held - len(entries) + 0.5) / (len(entries) + 0.5)))
-            documents[at:end] = found
-            # the same as idf * tf / (tf + norm), in the order of operations that Lucene rounds in
-            weights[at:end] = idf - idf / (np.float32(1) + counts.astype(np.float32) * inverse_norm[found])
-            start[term] = (at, end)
-            at = end
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        rank = np.empty(len(ids), dtype=np.int64)
-        rank[order] = np.arange(len(ids))
-        return cls(list(ids), start, documents, weights, rank)
-
-    @staticmethod
-    def _inverse_norms(lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-        held = max(1, int(np.count_nonzero(lengths)))
-        mean = np.float32(max(1, int(lengths.sum())) / held)
-        stored = np.array([decode_length(encode_length(int(n))) for n in lengths], dtype=np.float32)
-        k1, b = np.float32(K1), np.float32(B)
-        inverse: NDArray[np.float32] = np.float32(1) / (k1 * ((np.float32(1) - b) + b * stored / mean))
-        return inverse
+        part = analyse_part(texts)
+        merged = merge(lambda: [part])
+        largest = largest_weights(merged.starts, merged.weights)
+        bounds = zip(merged.starts[:-1].tolist(), merged.starts[1:].tolist(), largest.tolist(), strict=True)
+        spans = dict(zip(merged.terms, bounds, strict=True))
+        return cls(list(ids), spans, merged.documents, merged.weights, ranks(ids))
 
     def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
         """The best `k` documents as (id, score), best first. Documents without a query term are never returned."""
         if k < 1:
             raise ValueError(f"k is {k}: ask for at least one document.")
-        scores = np.zeros(len(self.ids), dtype=np.float64)
+        terms: list[tuple[Span, int]] = []
         for term, count in list(Counter(analyse(query)).items())[:MAX_QUERY_TERMS]:
-            if term in self._start:
-                at, end = self._start[term]
-                scores[self._documents[at:end]] += np.float32(count) * self._weights[at:end]
-        scores = scores.astype(np.float32)
-        hits = np.flatnonzero(scores > 0)
-        if len(hits) > k:
-            bound = np.partition(scores[hits], len(hits) - k)[len(hits) - k]
-            hits = hits[scores[hits] >= bound]
-        best = hits[np.lexsort((self._rank[hits], -scores[hits]))][:k]
-        return [(self.ids[number], float(scores[number])) for number in best]
+            span = self._spans.get(term)
+            if span is not None:
+                terms.append((span, count))
+        if not terms:
+            return []
+        found = np.unique(self._candidates(terms, k))
+        scores = np.zeros(len(found), dtype=np.float64)
+        for (start, end, _), count in terms:  # in the order of the query, so that sums round alike for every k
+            there, at = _places(self._documents[start:end], found)
+            scores[there] += np.float32(count) * self._weights[start:end][at]
+        single = scores.astype(np.float32)
+        best = np.lexsort((self._rank[found], -single))[: min(k, int(np.count_nonzero(single > 0)))]
+        return [(self.ids[int(found[i])], float(single[i])) for i in best.tolist()]
+
+    def _candidates(self, terms: list[tuple[Span, int]], k: int) -> NDArray[np.int64]:
+        """Documents among which the best k are, ties with the last of them included (the MaxScore algorithm).
+
+        Terms come in the order of the most that they can add. Once what is left of them cannot lift a document that has
+        not been met above the k-th best so far, they are only looked up for those that have been met.
+        """
+        ordered = sorted(terms, key=lambda item: -item[0][2] * item[1])
+        most = [span[2] * count for span, count in ordered]
+        left = [*list(accumulate(reversed(most)))[::-1], 0.0]  # the most that terms i, i + 1, ... add together
+        scores = self._scores()
+        met = np.zeros(0, dtype=np.int64)
+        done, bound = 0, 0.0
+        try:
+            for (start, end, _), count in ordered:
+                if len(met) >= k and left[done] < bound:
+                    break
+                documents = self._documents[start:end]
+                fresh = documents[scores[documents] == 0]
+                scores[documents] += np.float32(count) * self._weights[start:end]
+                met = np.concatenate([met, fresh])
+                done += 1
+                if len(met) >= k:
+                    bound = _kth(scores[met], k) * (1 - 1e-6)  # sums are rounded once more in the end
+            partial = scores[met]
+        finally:
+            scores[met] = 0.0
+        for position in range(done, len(ordered)):
+            keep = partial + left[position] >= bound
+            met, partial = met[keep], partial[keep]
+            (start, end, _), count = ordered[position]
+            there, at = _places(self._documents[start:end], met)
+            partial[there] += np.float32(count) * self._weights[start:end][at]
+            if len(met) > k:
+                bound = max(bound, _kth(partial, k) * (1 - 1e-6))
+        return met[partial >= bound]
+
+    def _scores(self) -> NDArray[np.float64]:
+        """Zeros, one per document, kept by each thread: clearing what was touched is quicker than new memory."""
+        kept: NDArray[np.float64] | None = getattr(self._own, "scores", None)
+        if kept is None:
+            kept = self._own.scores = np.zeros(len(self.ids), dtype=np.float64)
+        return kept
+
+
+def _kth(values: NDArray[np.float64], k: int) -> float:
+    return float(np.partition(values, len(values) - k)[len(values) - k])
+
+
+def _places(documents: NDArray[np.int32], wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(i, j) with wanted[i] == documents[j], where documents ascend."""
+    at = np.searchsorted(documents, wanted.astype(np.int32))
+    at_most = np.minimum(at, len(documents) - 1)
+    there = np.flatnonzero(documents[at_most] == wanted)
+    return there, at[there]
+
+
+def largest_weights(starts: NDArray[np.int64], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[terms] the largest weight of each term's postings; every term has at least one."""
+    return np.maximum.reduceat(weights, starts[:-1]) if len(starts) > 1 else np.zeros(0, dtype=np.float32)
+
+
+def ranks(ids: Sequence[str]) -> NDArray[np.int32]:
+    """[documents] the place of each id in their order."""
+    rank = np.empty(len(ids), dtype=np.int32)
+    rank[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids), dtype=np.int32)
+    return rank
