@@ -285,6 +285,22 @@ def test_ppo_of_a_perfect_critic_is_zero(rows, gamma, lam):
 
 @given(rows=tables())
 @examples(40)
+def test_the_share_that_a_critic_explains(rows):
+    table = StepTable.from_rows(rows)
+    exact = discounted_sum(table, table.reward, 1.0)
+    known = [row | {"value": value} for row, value in zip(rows, exact.tolist(), strict=True)]
+    stats = compute_with_stats(StepTable.from_rows(known), "ppo")[1]
+    flat = [row | {"value": 2.5} for row in rows]
+    if exact.std() > 1e-3:
+        assert stats["value_explained_variance"] == pytest.approx(1.0, abs=1e-6)
+        assert compute_with_stats(StepTable.from_rows(flat), "ppo")[1]["value_explained_variance"] == pytest.approx(
+            0.0, abs=1e-6
+        )
+    assert stats["value_mean"] == pytest.approx(stats["value_target_mean"])
+
+
+@given(rows=tables())
+@examples(40)
 def test_ppo_with_lambda_one_is_the_return_less_the_value(rows):
     table = StepTable.from_rows(rows)
     expected = discounted_sum(table, table.reward, 1.0) - table.extra["value"]

@@ -175,7 +175,9 @@ def test_clickables_are_the_originals() -> None:
 
 
 def start(env: WebShopEnv, number: int = 0) -> dict[str, Any]:
-    return env.reset(options={"task_id": plugin.tasks("validation", difficulty="easy", catalogue="mini").ids[number]})[1]
+    return env.reset(options={"task_id": plugin.tasks("validation", difficulty="easy", catalogue="mini").ids[number]})[
+        1
+    ]
 
 
 def test_searching_again_clears_the_choices(env: WebShopEnv) -> None:

@@ -81,7 +81,7 @@ def prepare(source: Source, out: Path, published: bool, quiet: bool = False, job
     if not progress.products:
         first = f" The first: {progress.listed[0]}." if progress.listed else ""
         raise SourceError(f"{out}: the data hold no usable product ({progress.malformed} malformed).{first}")
-    make_store(progress, out, {"source": source.identity}, published, bar.stage)
+    make_store(progress, out, {"source": source.identity, **source.facts(progress.seen)}, published, bar.stage)
     shutil.rmtree(out / "parts")
     store.open_store.cache_clear()
     meta = store.read_meta(out)
@@ -93,6 +93,14 @@ def prepare(source: Source, out: Path, published: bool, quiet: bool = False, job
     if meta["malformed"]:
         bar.end(
             f"{meta['malformed']} malformed products were skipped; meta.json lists them. {meta['malformed_listed'][0]}"
+        )
+    if meta.get("instructions_without_product"):
+        bar.end(
+            f"{meta['instructions_without_product']} instructions are for products that are not there: no goals of them"
+        )
+    if meta.get("goals_unsolvable"):
+        bar.end(
+            f"{meta['goals_unsolvable']} goals cannot be fulfilled with their own product; the published splits keep them"
         )
     return meta
 
@@ -129,6 +137,9 @@ def public_source(folder: Path, size: str, goals: str) -> tuple[Source, bool]:
         attributes=lambda record: attributes.get(record["asin"], {}),
         goals=make_goals(kind, human, attributes),
         total=1_181_436 if files.size == "full" else 1_000,
+        facts=lambda seen: {
+            "instructions_without_product": sum(len(human[asin]) for asin in human if asin not in seen)
+        },
     )
     return source, files.size == "full" and kind == "human"
 

@@ -32,7 +32,7 @@ class Source:
 
     identity: what tells these data from others, stored and compared when a preparation goes on.
     records(skip): (record, position after it); attributes: what the attribute file says of a record. total: number of
-    records, about, for the progress. goals: of one product.
+    records, about, for the progress. goals: of one product. facts: more for meta.json, given the asins that there are.
     """
 
     identity: dict[str, Any]
@@ -40,6 +40,7 @@ class Source:
     attributes: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     goals: GoalMaker
     total: int
+    facts: Callable[[set[str]], dict[str, Any]] = lambda seen: {}
 
 
 @dataclass
@@ -67,12 +68,14 @@ def make_parts(source: Source, folder: Path, say: Callable[[int, int], None], jo
             done()
             say(records, source.total)
 
-        for batch in _batches(source, folder, progress):
-            waiting.append((submit(batch), batch.records))
-            if len(waiting) > jobs:
+        try:
+            for batch in _batches(source, folder, progress):
+                waiting.append((submit(batch), batch.records))
+                if len(waiting) > jobs:
+                    collect()
+        finally:  # what was begun is finished, also where reading broke off
+            while waiting:
                 collect()
-        while waiting:
-            collect()
     progress.listed = [line for path in progress.parts for line in read_facts(path)["said"]][:LISTED]
     return progress
 

@@ -48,7 +48,8 @@ def find_files(folder: Path, size: str = "auto") -> Files:
     wanted = list(SIZES) if size == "auto" else [size]
     known = [name for name in wanted if all((folder / file).is_file() for file in SIZES[name])]
     if not known:
-        file = next(f for name in wanted for f in SIZES[name] if not (folder / f).is_file())
+        begun = [name for name in wanted if any((folder / file).is_file() for file in SIZES[name])] or wanted
+        file = next(file for file in SIZES[begun[0]] if not (folder / file).is_file())
         raise SourceError(f"{folder / file}: there is no such file. {HOW_TO_GET}")
     products, attributes = (folder / file for file in SIZES[known[0]])
     human = folder / HUMAN
@@ -157,7 +158,8 @@ class _Reader:
                 wrong = self.before + getattr(error, "pos", 0)
                 if len(self.text) - self.at < LONGEST and self._more():
                     continue
-                if self.ended and wrong >= self.before + len(self.text.rstrip()) - 1:
+                at_the_end = wrong >= self.before + len(self.text.rstrip()) - 1
+                if self.ended and (at_the_end or "Unterminated string" in str(error)):
                     raise self._cut() from None
                 raise SourceError(f"{self.path}: no JSON at character {wrong}; fetch it again. {HOW_TO_GET}") from None
             # a number may go on in the next block
