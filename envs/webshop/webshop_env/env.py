@@ -119,6 +119,11 @@ class WebShopEnv(gymnasium.Env[str, str]):
         """End the episode. Nothing else is held; the catalogue is shared and stays."""
         self.goal, self.page = None, Page("done")
 
+    def admissible_actions(self) -> list[str]:
+        """What can be done on the page; a search with words of one's own is shown as `search[<query>]`."""
+        clicks = [f"click[{text}]" for text in self.renderer.clickables(self.page) if text != "search"]
+        return [*clicks, SEARCH_HINT] if self.page.kind == "search" else clicks
+
     def _after(self, action: str) -> Page | None:
         """The page that an action leads to, or None if the action is not valid here."""
         match = ACTION.match(action)
@@ -171,14 +176,11 @@ class WebShopEnv(gymnasium.Env[str, str]):
         return self.renderer.text(self.page, goal["instruction_text"])
 
     def _info(self, goal: Goal, *, valid: bool, effective: bool, score: float = 0.0) -> dict[str, Any]:
-        admissible = [f"click[{text}]" for text in self.renderer.clickables(self.page) if text != "search"]
-        if self.page.kind == "search":
-            admissible.append(SEARCH_HINT)
         return {
             "task": goal["instruction_text"],
             "task_type": goal["difficulty"],
             "state_key": self.page.state_key,
-            "admissible_actions": admissible,
+            "admissible_actions": self.admissible_actions(),
             "success": score == 1.0,
             "score": score,
             "action_valid": valid,

@@ -7,8 +7,8 @@ noticed before anything is looked up in it.
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, overload
 
@@ -70,7 +70,8 @@ def open_array(path: Path, fingerprint: str) -> NDArray[Any]:
         )
     if not size:
         return np.zeros(0, dtype=kind)
-    return np.memmap(path, dtype=kind, mode="r", offset=HEADER, shape=(size,))
+    # a plain array over the map: numpy's own class for maps is slow to slice
+    return np.asarray(np.memmap(path, dtype=kind, mode="r", offset=HEADER, shape=(size,)))
 
 
 def _header(fingerprint: str, kind: np.dtype[Any], size: int) -> bytes:
@@ -109,6 +110,7 @@ class SortedTerms(Mapping[str, tuple[int, int, float]]):
         self._terms = Texts(folder, "terms", fingerprint)
         self._starts = open_array(folder / "postings_starts.bin", fingerprint)
         self._largest = open_array(folder / "largest.bin", fingerprint)
+        self._found = lru_cache(maxsize=4096)(self._find)
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -117,6 +119,12 @@ class SortedTerms(Mapping[str, tuple[int, int, float]]):
         return iter(self._terms)
 
     def __getitem__(self, term: str) -> tuple[int, int, float]:
+        found = self._found(term)
+        if found is None:
+            raise KeyError(term)
+        return found
+
+    def _find(self, term: str) -> tuple[int, int, float] | None:
         wanted = term.encode("utf-8", "surrogatepass")
         low, high = 0, len(self._terms)
         while low < high:
@@ -126,12 +134,5 @@ class SortedTerms(Mapping[str, tuple[int, int, float]]):
             else:
                 high = middle
         if low == len(self._terms) or self._terms.raw(low) != wanted:
-            raise KeyError(term)
+            return None
         return int(self._starts[low]), int(self._starts[low + 1]), float(self._largest[low])
-
-
-def advise_random(array: NDArray[Any]) -> None:
-    """Tell the system that an array is read here and there, so that it does not read ahead."""
-    held = getattr(array, "_mmap", None)
-    if held is not None and hasattr(held, "madvise"):
-        held.madvise(mmap.MADV_RANDOM)

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,20 +94,19 @@ class Index:
         ordered = sorted(terms, key=lambda item: -item[0][2] * item[1])
         most = [span[2] * count for span, count in ordered]
         left = [*list(accumulate(reversed(most)))[::-1], 0.0]  # the most that terms i, i + 1, ... add together
+        bound = self._reached(ordered, k)
         scores = self._scores()
         met = np.zeros(0, dtype=np.int64)
-        done, bound = 0, 0.0
+        done = 0
         try:
             for (start, end, _), count in ordered:
-                if len(met) >= k and left[done] < bound:
+                if left[done] < bound:
                     break
                 documents = self._documents[start:end]
                 fresh = documents[scores[documents] == 0]
                 scores[documents] += np.float32(count) * self._weights[start:end]
                 met = np.concatenate([met, fresh])
                 done += 1
-                if len(met) >= k:
-                    bound = _kth(scores[met], k) * (1 - 1e-6)  # sums are rounded once more in the end
             partial = scores[met]
         finally:
             scores[met] = 0.0
@@ -116,9 +116,22 @@ class Index:
             (start, end, _), count = ordered[position]
             there, at = _places(self._documents[start:end], met)
             partial[there] += np.float32(count) * self._weights[start:end][at]
-            if len(met) > k:
-                bound = max(bound, _kth(partial, k) * (1 - 1e-6))
         return met[partial >= bound]
+
+    def _reached(self, ordered: list[tuple[Span, int]], k: int) -> float:
+        """A score that at least k documents reach, or 0: of documents that have the strongest term and, while there are
+        enough of them, the next ones too."""
+        (start, end, _), count = ordered[0]
+        if end - start < k:
+            return 0.0
+        documents = self._documents[start:end]
+        partial = np.float32(count) * self._weights[start:end].astype(np.float64)
+        for (start, end, _), count in ordered[1:]:
+            there, at = _places(self._documents[start:end], documents)
+            partial[there] += np.float32(count) * self._weights[start:end][at]
+            if len(there) >= k:
+                documents, partial = documents[there], partial[there]
+        return _kth(partial, k) * (1 - 1e-6)  # sums are rounded once more in the end
 
     def _scores(self) -> NDArray[np.float64]:
         """Zeros, one per document, kept by each thread: clearing what was touched is quicker than new memory."""
@@ -132,9 +145,9 @@ def _kth(values: NDArray[np.float64], k: int) -> float:
     return float(np.partition(values, len(values) - k)[len(values) - k])
 
 
-def _places(documents: NDArray[np.int32], wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(documents: NDArray[np.int32], wanted: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(i, j) with wanted[i] == documents[j], where documents ascend."""
-    at = np.searchsorted(documents, wanted.astype(np.int32))
+    at = np.searchsorted(documents, wanted.astype(np.int32, copy=False))
     at_most = np.minimum(at, len(documents) - 1)
     there = np.flatnonzero(documents[at_most] == wanted)
     return there, at[there]
