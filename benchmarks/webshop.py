@@ -4,6 +4,7 @@
     python -m webshop_env.prepare --generate 1100000 --out /tmp/large         # once
     python benchmarks/webshop.py --data-dir /tmp/large                        # 1.1 million products
 
+agents   held-out success of the scripted shoppers: one that knows how, one with slips, one that knows nothing
 steps    a shopper with slips plays first, and its actions are played again: resets and steps of the environment alone
 search   every query once, so that no cache answers, 50 results; what `search` takes of a step
 env      what one more environment takes once the data are there
@@ -26,8 +27,9 @@ from typing import Any
 
 import psutil
 from webshop_env import plugin
-from webshop_env.agents import NoisyAgent, full_query
+from webshop_env.agents import Expert, NoisyAgent, RandomAgent, full_query, play
 from webshop_env.data import open_data
+from webshop_env.goalbook import LEVELS
 
 PROCESSES, ENVIRONMENTS = 8, 16
 
@@ -118,6 +120,19 @@ def main() -> None:
         f"{len(catalogue.products):,} products, {len(tasks):,} train tasks, opened in {opened:.2f} s, mode {arguments.mode}"
     )
 
+    for level in LEVELS:
+        held_out = plugin.tasks("validation", difficulty=level, **options).ids[:200]
+        rates = [
+            sum(play(env, make(n), task, 15)[0] == 1.0 for n, task in enumerate(held_out)) / len(held_out)
+            for env in [plugin.make(**options)]
+            for make in (
+                lambda n: Expert(),
+                lambda n: NoisyAgent(random.Random(n)),
+                lambda n: RandomAgent(random.Random(n)),
+            )
+        ]
+        print(f"agents   {level:<7} expert {rates[0]:.1%}, with slips {rates[1]:.1%}, random {rates[2]:.1%}")
+
     played = record(options, tasks[:600], 15)
     env = plugin.make(**options)
     best = 0.0
@@ -139,9 +154,8 @@ def main() -> None:
         start = time.perf_counter()
         catalogue.index.search(query, 50)  # type: ignore[attr-defined]
         times.append(1e3 * (time.perf_counter() - start))
-    print(
-        f"search   {median(times):9.2f} ms median, {sorted(times)[int(0.95 * len(times))]:.2f} ms at 95 %, {max(times):.2f} ms at most"
-    )
+    late = sorted(times)[int(0.95 * len(times))]
+    print(f"search   {median(times):9.2f} ms median, {late:.2f} ms at 95 %, {max(times):.2f} ms at most")
 
     gc.collect()
     tracemalloc.start()

@@ -5,9 +5,11 @@ from difflib import SequenceMatcher
 
 import numpy as np
 import pytest
+from advantage_tables import random_rows
 
-from agentrl.advantage import StepTable, compute, loss_rows
+from agentrl.advantage import METHODS, StepTable, compute, loss_rows
 from agentrl.advantage.anchors import action_codes, anchor_groups
+from agentrl.advantage.pta_grpo import PtaSettings, pairs
 
 
 def table(*trajectories, **columns):
@@ -230,3 +232,42 @@ def test_the_random_step_lies_between_the_first_and_the_last():
         for name, turn in expected.items():
             seen[name].add(turn)
     assert seen == {"a": {0}, "b": {0, 1}, "c": {1}, "d": {1, 2, 3, 4, 5, 6, 7}}
+
+
+def test_turns_may_be_counted_from_one():
+    rng = random.Random(3)
+    for _ in range(20):
+        rows = random_rows(rng)
+        later = [row | {"turn": row["turn"] + 1} for row in rows]
+        for name in sorted(METHODS):
+            keywords = {"terms": ["episode", "prefix_tree"]} if name == "terms" else {}
+            one, other = StepTable.from_rows(rows), StepTable.from_rows(later)
+            np.testing.assert_array_equal(compute(one, name, **keywords), compute(other, name, **keywords))
+            counted = [loss_rows(table, name, **keywords) for table in (one, other)]
+            np.testing.assert_array_equal(*counted) if counted[0] is not None else None
+
+
+def test_a_plan_that_the_judge_did_not_score_is_not_in_the_loss():
+    rows = [
+        {"group": 0, "trajectory": t, "turn": turn, "reward": 0.0, "state": "s", "action": "a", "rubric": rubric}
+        for t, rubric in enumerate([0.2, -1.0, 0.8])
+        for turn in range(2)
+    ]
+    table = StepTable.from_rows(rows)
+    assert loss_rows(table, "anchor_grpo", stage=1).tolist() == [True, False, False, False, True, False]
+    assert loss_rows(table, "anchor_grpo", stage=1, reward="sparse").tolist() == [True, False] * 3
+    assert loss_rows(table, "anchor_grpo", stage=2).all()
+    values = compute(table, "anchor_grpo", stage=1)
+    assert values[0] == -values[4] != 0 and not values[[1, 2, 3, 5]].any()
+
+
+def test_every_response_is_as_near_as_can_be_where_the_longest_is_the_shortest_right_one():
+    rows = [
+        {"group": 0, "trajectory": t, "turn": 0, "reward": 0.0, "state": "s", "action": "a", "plan": "p",
+         "success": right, "response_length": length}
+        for t, (right, length) in enumerate([(True, 9), (True, 9), (False, 4)])
+    ]  # fmt: skip
+    settings = PtaSettings(alpha=0.3)
+    assert pairs(StepTable.from_rows(rows), settings).length.tolist() == [0.3, 0.3, 0.3]
+    wrong = [row | {"success": False} for row in rows]
+    assert pairs(StepTable.from_rows(wrong), settings).length.tolist() == [0.0, 0.0, 0.0]

@@ -156,3 +156,14 @@ def test_clean_pages_search_on_the_search_page_only() -> None:
         assert env.step("search[blue shirt]")[4]["action_valid"] is accepted
     with pytest.raises(ValueError, match="pages is 'dirty'"):
         plugin.make(pages="dirty")
+
+
+def test_the_readmes_sample_runs() -> None:
+    import re
+
+    readme = Path(__file__).resolve().parents[2] / "envs" / "webshop" / "README.md"
+    (block,) = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.S)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert names["info"]["state_key"].startswith("results|red wool scarf|1") and names["reward"] == 0.0
+    assert plugin.make(catalogue=None).catalogue is open_store(embedded_folder())[0]

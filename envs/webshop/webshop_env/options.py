@@ -38,6 +38,7 @@ def parse_options(given: dict[str, Any]) -> Options:
             near = difflib.get_close_matches(name, NAMES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known options are {', '.join(NAMES)}."
             raise ValueError(f"WebShop has no option {name!r}: {hint}")
+    given = {name: value for name, value in given.items() if not (name == "catalogue" and value is None)}
     values = {**{name: getattr(Options, name) for name in NAMES}, **given}
     _one_of("split", values["split"], SPLITS)
     _one_of("observation_mode", values["observation_mode"], MODES)
@@ -48,7 +49,8 @@ def parse_options(given: dict[str, Any]) -> Options:
             raise ValueError(f"data_dir is {values['data_dir']!r}: give the path of a folder.")
         if "catalogue" in given:
             raise ValueError(
-                f"data_dir is {values['data_dir']!r} and catalogue is {values['catalogue']!r}: give one of the two."
+                f"data_dir is {values['data_dir']!r} and catalogue is {values['catalogue']!r}: give one of the two "
+                "(catalogue=null for none)."
             )
     for name in ("results_per_page", "max_results"):
         if not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 1:

@@ -189,7 +189,7 @@ class _Bar:
             return
         if self.terminal:
             print(f"\r{text:<78}", end="\n" if last else "", file=sys.stderr, flush=True)
-        elif last or time.monotonic() - self.said > 5:
+        elif last or time.monotonic() - self.said > 20:
             self.said = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
