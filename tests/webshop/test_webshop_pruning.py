@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from webshop_env import search
 from webshop_env.analysis import analyse
 from webshop_env.search import Index
 
@@ -24,8 +25,10 @@ def everything(index: Index, query: str, k: int) -> list[tuple[str, float]]:
     return [(name, -score) for score, name in ranked[:k]]
 
 
+@pytest.mark.parametrize("few", [0, 10**9], ids=["pruned", "added up"])
 @pytest.mark.parametrize("seed", range(12))
-def test_as_adding_up_everything(seed: int) -> None:
+def test_as_adding_up_everything(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "FEW", few)
     rng = random.Random(seed)
     # frequent and rare words, texts that repeat word for word (ties), documents of no word at all
     weights = [1 / (rank + 1) ** rng.choice([0.5, 1.0, 1.5]) for rank in range(len(WORDS))]
@@ -43,7 +46,8 @@ def test_as_adding_up_everything(seed: int) -> None:
     assert not index._scores().any()  # clean for the next query
 
 
-def test_two_threads_do_not_disturb_each_other() -> None:
+def test_two_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "FEW", 0)
     from concurrent.futures import ThreadPoolExecutor
 
     rng = random.Random(1)

@@ -69,7 +69,7 @@ def analyse(text: str) -> list[str]:
     return terms
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _term(token: str) -> str:
     """The term of one token, or "" for a stop word and for a token without letters or digits."""
     word = _POSSESSIVE.sub("", token).lower()

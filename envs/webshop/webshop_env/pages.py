@@ -19,6 +19,7 @@ from webshop_env.catalogue import Products
 MODES = ("text", "text_rich", "compact")
 STYLES = ("faithful", "clean")
 SUB_PAGES = ("description", "features", "reviews", "attributes")
+CACHED = 1024  # pages whose texts and buttons are kept
 LONG_QUERY = 256  # longer queries are hashed in state keys and their pages are not cached
 
 Choices = tuple[tuple[str, str], ...]  # (group, value), in the order of choosing
@@ -71,8 +72,8 @@ class Renderer:
         self.results_per_page = results_per_page
         self.max_results = max_results
         self.sub_pages = SUB_PAGES if show_attrs else SUB_PAGES[:3]
-        self._cached_clickables = lru_cache(maxsize=4096)(self._clickables)
-        self._cached_body = lru_cache(maxsize=4096)(self._body)
+        self._cached_clickables = lru_cache(maxsize=CACHED)(self._clickables)
+        self._cached_body = lru_cache(maxsize=CACHED)(self._body)
 
     def results(self, page: Page) -> tuple[str, ...]:
         """All asins that the page's query finds, best first."""

@@ -224,7 +224,7 @@ def _color_of(value: Any) -> Any:
     return next((color for color in COLORS if color in value), value)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def alike(one: Any, other: Any) -> bool:
     """Whether the token set ratio (0..100, rounded) of two texts is above MATCH_ABOVE."""
     return round(fuzz.token_set_ratio(_plain(one), _plain(other))) > MATCH_ABOVE

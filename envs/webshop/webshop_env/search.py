@@ -18,6 +18,8 @@ __all__ = ["K1", "B", "MAX_QUERY_TERMS", "Index", "decode_length", "encode_lengt
 
 MAX_QUERY_TERMS = 1024  # Lucene's bound on the clauses of one query; further terms are left out
 
+FEW = 20_000  # documents: up to here adding up everything is the quickest
+
 Span = tuple[int, int, float]  # of a term: where its postings begin and end, and the largest of its weights
 
 
@@ -76,14 +78,28 @@ class Index:
                 terms.append((span, count))
         if not terms:
             return []
-        found = np.unique(self._candidates(terms, k))
-        scores = np.zeros(len(found), dtype=np.float64)
-        for (start, end, _), count in terms:  # in the order of the query, so that sums round alike for every k
-            there, at = _places(self._documents[start:end], found)
-            scores[there] += np.float32(count) * self._weights[start:end][at]
-        single = scores.astype(np.float32)
+        if len(self.ids) <= FEW:
+            found, single = self._all(terms, k)
+        else:
+            found = np.unique(self._candidates(terms, k))
+            scores = np.zeros(len(found), dtype=np.float64)
+            for (start, end, _), count in terms:  # in the order of the query, so that sums round alike for every k
+                there, at = _places(self._documents[start:end], found)
+                scores[there] += np.float32(count) * self._weights[start:end][at]
+            single = scores.astype(np.float32)
         best = np.lexsort((self._rank[found], -single))[: min(k, int(np.count_nonzero(single > 0)))]
         return [(self.ids[int(found[i])], float(single[i])) for i in best.tolist()]
+
+    def _all(self, terms: list[tuple[Span, int]], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """(documents, scores) of the best k and of ties with the last of them, by adding up everything."""
+        scores = np.zeros(len(self.ids), dtype=np.float64)
+        for (start, end, _), count in terms:
+            scores[self._documents[start:end]] += np.float32(count) * self._weights[start:end]
+        single = scores.astype(np.float32)
+        found = np.flatnonzero(single)
+        if len(found) > k:
+            found = found[single[found] >= np.partition(single[found], len(found) - k)[len(found) - k]]
+        return found, single[found]
 
     def _candidates(self, terms: list[tuple[Span, int]], k: int) -> NDArray[np.int64]:
         """Documents among which the best k are, ties with the last of them included (the MaxScore algorithm).

@@ -16,7 +16,7 @@ from webshop_env.search import Index
 
 VERSION = 1
 META = "meta.json"
-HELD = 2048  # products and goals that a process keeps parsed
+HELD = 1024  # products, goals and searches that a process keeps
 
 
 class StoredProducts(Mapping[str, Mapping[str, Any]]):
@@ -27,7 +27,7 @@ class StoredProducts(Mapping[str, Mapping[str, Any]]):
         self._sorted = open_array(folder / "sorted_asins.bin", fingerprint)
         self._numbers = open_array(folder / "sorted_numbers.bin", fingerprint)
         self._texts = Texts(folder, "products", fingerprint)
-        self.at = lru_cache(maxsize=HELD)(self._at)
+        self._held = lru_cache(maxsize=HELD)(self._parsed)
 
     def __len__(self) -> int:
         return len(self.asins)
@@ -36,7 +36,7 @@ class StoredProducts(Mapping[str, Mapping[str, Any]]):
         return (asin.decode() for asin in self.asins)
 
     def __getitem__(self, asin: str) -> Mapping[str, Any]:
-        return self.at(self.number(asin))
+        return self._held(asin)
 
     def number(self, asin: str) -> int:
         """Place of an asin in the catalogue. KeyError if it is not there."""
@@ -49,8 +49,8 @@ class StoredProducts(Mapping[str, Mapping[str, Any]]):
             raise KeyError(asin)
         return int(self._numbers[place])
 
-    def _at(self, number: int) -> Mapping[str, Any]:
-        product: Mapping[str, Any] = json.loads(self._texts.raw(number))
+    def _parsed(self, asin: str) -> Mapping[str, Any]:
+        product: Mapping[str, Any] = json.loads(self._texts.raw(self.number(asin)))
         return product
 
 
@@ -100,7 +100,7 @@ class StoredCatalogue:
         self.index = Index(_Asins(self.products), SortedTerms(folder, of), *arrays)
         if not len(self.products) == len(self.index) == self.meta["products"]:
             raise StoreError(f"{folder}: products and index differ in number; prepare the data again.")
-        self.search = lru_cache(maxsize=4096)(self._search)
+        self.search = lru_cache(maxsize=HELD)(self._search)
 
     def __len__(self) -> int:
         return len(self.products)
