@@ -51,6 +51,12 @@ def _sizes(config: RunConfig) -> None:
             f"actor.mini_batches={actor.mini_batches}: does not divide trainer.groups_per_step "
             f"({trainer.groups_per_step}); take {_divisors(trainer.groups_per_step)}."
         )
+    turns = trainer.groups_per_step * config.min_group_size  # at least
+    if config.has_critic and config.critic.mini_batches > turns:
+        raise ConfigError(
+            f"critic.mini_batches={config.critic.mini_batches}: a training step may have only {turns} turns "
+            "(trainer.groups_per_step x trainer.group_size); lower it."
+        )
     need = config.episode.max_prompt_tokens + config.episode.max_response_tokens
     if config.rollout.max_model_len is not None and config.rollout.max_model_len < need:
         raise ConfigError(

@@ -52,3 +52,11 @@ def test_settings_reach_the_terms_and_weights_add_up():
 def test_wrong_terms_are_refused(terms, says):
     with pytest.raises(ValueError, match=says):
         compute(tables()[0], "terms", terms=terms)
+
+
+def test_the_response_term_is_planpos():
+    rng = random.Random(5)
+    for _ in range(20):
+        table = StepTable.from_rows(random_rows(rng))
+        expected = compute(table, "planpo", episode_weight=0.0, alpha=1.0, alpha_final=1.0)
+        np.testing.assert_allclose(compute(table, "terms", terms={"response": 1.0}), expected, atol=1e-12)

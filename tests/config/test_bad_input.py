@@ -65,6 +65,14 @@ def refused(*words: str, cwd: Path, environment: dict[str, str] | None = None) -
         ([RECIPE, "actor.learning_rate=-1"], ["actor.learning_rate=-1", "greater than or equal to 0"]),
         ([RECIPE, "trainer.group_size=1"], ["trainer.group_size=1", "2 or more"]),
         ([RECIPE, "actor.mini_batches=3"], ["actor.mini_batches=3", "trainer.groups_per_step", "1, 2, 4, 8"]),
+        (["+recipe=ppo_webshop", "critic.mini_batches=65"], ["critic.mini_batches=65", "64 turns", "lower it"]),
+        (["+recipe=ppo_webshop", "critic.path=./nowhere"], ["critic.path=./nowhere", "no such folder"]),
+        (["+recipe=ppo_webshop", "critic.value_clip=0"], ["critic.value_clip=0", "greater than 0"]),
+        (
+            [RECIPE, "environment.options.catalogue=null", "environment.options.data_dir=nowhere"],
+            ["nowhere", "prepare"],
+        ),
+        ([RECIPE, "environment.options.data_dir=nowhere"], ["data_dir", "catalogue=null"]),
         ([RECIPE, "episode.max_response_tokens=9999"], ["episode.max_response_tokens=9999", "lower"]),
         ([RECIPE, "rollout.max_model_len=20"], ["rollout.max_model_len=20", "raise it"]),
         ([RECIPE, "environment.name=webshp"], ["environment.name=webshp", "webshop"]),
@@ -117,6 +125,24 @@ def test_a_resumed_run_keeps_its_seed_and_model(tmp_path: Path) -> None:
     message = refused("resume=run", "seed=4", cwd=tmp_path)
     assert "seed=4" in message and "has seed=3" in message and "new run" in message
     assert "has model.path=tiny" in refused("resume=run", "model.path=other/model", cwd=tmp_path)
+
+
+def test_a_resumed_run_gets_no_critic(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "command.json").write_text(json.dumps({"overrides": [RECIPE], "recipe": "ptgpo_webshop"}))
+    message = refused("resume=run", "advantage=ppo", cwd=tmp_path)
+    assert "advantage.name=ppo" in message and "needs a critic" in message and "advantage.name=ptgpo" in message
+
+
+def test_a_critic_of_another_tokenizer(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(ROOT / "agentrl" / "assets" / "tiny_policy", model)
+    words = json.loads((model / "tokenizer.json").read_text())
+    first = next(iter(words["model"]["vocab"]))
+    words["model"]["vocab"][first + "x"] = words["model"]["vocab"].pop(first)
+    (model / "tokenizer.json").write_text(json.dumps(words))
+    message = refused("+recipe=ppo_webshop", f"critic.path={model}", cwd=tmp_path)
+    assert "critic.path=" in message and "tokenizer" in message and "model.path=tiny" in message
 
 
 def test_run_directory_is_a_file(tmp_path: Path) -> None:

@@ -57,3 +57,18 @@ def test_unreadable_command_file(tmp_path: Path) -> None:
     (tmp_path / "command.json").write_text("{")
     with pytest.raises(ConfigError, match="cannot be read"):
         resolve([f"resume={tmp_path}"])
+
+
+def test_the_papers_sizes_on_webshop() -> None:
+    for name in ("grpo", "rloo", "ppo", "dapo", "empg", "gigpo", "ptgpo", "planpo"):
+        config = compose_config([f"+recipe={name}_webshop", "scale=gpu"])
+        trainer, episode, actor = config.trainer, config.episode, config.actor
+        assert config.model.path == "Qwen/Qwen2.5-1.5B-Instruct" and config.environment.max_turns == 15
+        assert (trainer.groups_per_step, trainer.group_size, trainer.total_training_steps) == (16, 8, 150)
+        assert (episode.max_prompt_tokens, episode.max_response_tokens, episode.history_length) == (4096, 512, 2)
+        assert (actor.learning_rate, actor.mini_batches, actor.kl_coef) == (1e-6, 16, 0.0 if name == "dapo" else 0.01)
+        assert (config.rollout.temperature, config.evaluation.temperature) == (1.0, 0.4)
+        assert config.environment.reward.scale == 10 and config.method_settings["invalid_action_penalty"] == 0.1
+        if name in ("gigpo", "ptgpo"):
+            assert config.method_settings["gamma"] == 0.95
+        assert config.critic.learning_rate == 1e-5 and config.has_critic == (name == "ppo")
