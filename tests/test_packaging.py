@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with agentrl and webshop-env as wheels install them."""
+    """A folder with agentrl and the packages under envs/ as wheels install them."""
     base = tmp_path_factory.mktemp("packaging")
     for name in ("agentrl", "recipes", "envs"):
         shutil.copytree(ROOT / name, base / "source" / name, ignore=shutil.ignore_patterns("__pycache__", "build"))
@@ -23,7 +23,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, base / "source" / name)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-index", "--no-deps",
            "--no-build-isolation", "--no-compile", "--target", str(base / "site")]  # fmt: skip
-    for folder in (base / "source", base / "source" / "envs" / "webshop"):
+    for folder in (base / "source", *sorted((base / "source" / "envs").iterdir())):
         done = subprocess.run([*pip, str(folder)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stderr
     return base / "site"
@@ -47,7 +47,8 @@ def test_wheels_run_outside_the_checkout(installed: Path, tmp_path: Path) -> Non
 
 def test_wheels_hold_every_file(installed: Path) -> None:
     for source, target in ((ROOT / "agentrl", "agentrl"), (ROOT / "recipes", "agentrl/recipes"),
-                           (ROOT / "envs" / "webshop" / "webshop_env", "webshop_env")):  # fmt: skip
+                           (ROOT / "envs" / "webshop" / "webshop_env", "webshop_env"),
+                           (ROOT / "envs" / "sokoban" / "sokoban_env", "sokoban_env")):  # fmt: skip
         wanted = {p.relative_to(source) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
         have = {p.relative_to(installed / target) for p in (installed / target).rglob("*") if p.is_file()}
         assert wanted <= have, f"not in the wheel: {sorted(map(str, wanted - have))}"
