@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from webshop_env import plugin, prepare_parts
+from webshop_env import generate, plugin, prepare_parts
 from webshop_env.agents import Expert, play
 from webshop_env.catalogue import Catalogue
 from webshop_env.generate_large import extras
@@ -368,3 +368,17 @@ def test_a_data_dir_that_is_none(tmp_path: Path) -> None:
         plugin.make(data_dir=str(folder), catalogue="mini")
     with pytest.raises(ValueError, match="data_dir is 3"):
         plugin.make(data_dir=3)
+
+
+def test_generated_files_are_those_of_the_store(store: Path, tmp_path: Path, capsys: Any) -> None:
+    assert generate.main(["--products", str(PRODUCTS), "--seed", str(SEED), "--out", str(tmp_path)]) == 0
+    assert f"{PRODUCTS:,} products" in capsys.readouterr().out
+    assert main(["--data-dir", str(tmp_path)]) == 0
+    written, generated = open_store((tmp_path / "prepared").resolve())[0], open_store(store)[0]
+    assert list(written.products) == list(generated.products)
+    assert all(written.products[asin] == generated.products[asin] for asin in written.products)
+    assert read_meta(tmp_path / "prepared")["source"]["goals"] == "synthetic"
+    assert generate.main(["--products", "0", "--out", str(tmp_path)]) == 2
+    assert generate.main(["--products", "5", "--out", "/proc/nowhere"]) == 2
+    errors = capsys.readouterr().err
+    assert "--products 0" in errors and "/proc/nowhere" in errors and "Traceback" not in errors

@@ -1,4 +1,6 @@
-"""The embedded catalogue: generated products in the schema of WebShop's own data files.
+"""The mini catalogue: generated products in the schema of WebShop's own data files; and the command that writes a large one.
+
+python -m webshop_env.generate --products N --out FOLDER       items_shuffle.json and items_ins_v2.json of N products
 
 `generate(seed)` returns what the original reads from items_shuffle.json and items_ins_v2.json: a list of product
 records, and for each asin its attributes and instruction. Products of one type differ in brand, attributes, options
@@ -7,7 +9,10 @@ and price, so that finding the right one takes reading.
 
 from __future__ import annotations
 
+import argparse
 import random
+import sys
+from pathlib import Path
 from typing import Any
 
 from webshop_env.vocabulary import BRANDS, CATEGORIES, GROUPS, Category
@@ -75,3 +80,31 @@ def _new_asin(rng: random.Random, taken: set[str]) -> str:
         if asin not in taken:
             taken.add(asin)
             return asin
+
+
+def main(words: list[str] | None = None) -> int:
+    """Returns the exit status: 0 done, 2 refused."""
+    from webshop_env.generate_large import write_files
+    from webshop_env.prepare import MAX_GENERATED
+
+    parser = argparse.ArgumentParser(prog="python -m webshop_env.generate", description="Write a generated catalogue.")
+    parser.add_argument("--products", type=int, required=True, help=f"1 to {MAX_GENERATED:,}")
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
+    parser.add_argument("--seed", type=int, default=CATALOGUE_SEED)
+    given = parser.parse_args(words)
+    if not 1 <= given.products <= MAX_GENERATED:
+        print(f"webshop_env: --products {given.products}: give a number from 1 to {MAX_GENERATED}.", file=sys.stderr)
+        return 2
+    try:
+        paths = write_files(given.out, given.products, given.seed)
+    except OSError as error:
+        print(f"webshop_env: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    print(
+        f"{given.products:,} products: {', '.join(map(str, paths))}; next: python -m webshop_env.prepare --data-dir {given.out}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

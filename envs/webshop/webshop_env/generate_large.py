@@ -7,9 +7,12 @@ option, and one in the price. Which of them is right is told by reading, not by 
 
 from __future__ import annotations
 
+import json
+import os
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from webshop_env.goalbook import LEVELS, Goal
@@ -108,6 +111,26 @@ def goal_maker(products: int) -> Any:
                     yield goal
 
     return make
+
+
+def write_files(folder: Path, products: int, seed: int = SEED) -> list[Path]:
+    """items_shuffle.json and items_ins_v2.json of so many products, as WebShop's own lie; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / "items_shuffle.json", folder / "items_ins_v2.json"]
+    partial = [path.with_name(f".{path.name}.partial") for path in paths]
+    with partial[0].open("w", encoding="utf-8") as items, partial[1].open("w", encoding="utf-8") as instructions:
+        items.write("[")
+        instructions.write("{")
+        for made, number in records(products, seed):
+            extra = made.pop("extra")
+            comma = ",\n" if number > 1 else "\n"
+            items.write(comma + json.dumps(made))
+            instructions.write(f"{comma}{json.dumps(made['asin'])}: {json.dumps(extra)}")
+        items.write("\n]\n")
+        instructions.write("\n}\n")
+    for one, path in zip(partial, paths, strict=True):
+        os.replace(one, path)
+    return paths
 
 
 @lru_cache(maxsize=4)
