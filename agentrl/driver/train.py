@@ -9,7 +9,7 @@ from agentrl.driver.credit import assign, learn, rollouts, state_values
 from agentrl.driver.evaluate import Evaluation, evaluate, write_transcripts
 from agentrl.driver.metrics import Stopwatch, episode_metrics, signal_metrics, token_metrics
 from agentrl.driver.run_state import Run
-from agentrl.report.rollouts import write_rollouts
+from agentrl.report.rollouts import Rollouts, write_rollouts
 
 
 async def train(run: Run) -> None:
@@ -46,8 +46,7 @@ async def train(run: Run) -> None:
         }
         if run.config.logging.rollouts:
             with clock("rollouts"):
-                kept = rollouts(step, run.method, collected.groups, credit)
-                await asyncio.to_thread(write_rollouts, run.directory.path, kept)
+                await keep(run, rollouts(step, run.method, collected.groups, credit))
         if run.due(trainer.checkpoint_every):
             with clock("checkpoint"):
                 await asyncio.to_thread(run.save)
@@ -64,6 +63,14 @@ async def sync_weights(run: Run) -> None:
     """Trainer -> rollout workers; their prefix caches are emptied."""
     descriptor = await asyncio.to_thread(run.actor.publish_weights, run.step)
     await run.router.update_weights(run.step, descriptor)
+
+
+async def keep(run: Run, kept: Rollouts) -> None:
+    """For `agentrl.replay`. A disk that is full costs the replay of this step, not the run."""
+    try:
+        await asyncio.to_thread(write_rollouts, run.directory.path, kept)
+    except OSError as error:
+        run.console.warn(f"step {kept.step}: its rollouts could not be kept: {error}")
 
 
 async def measure(run: Run) -> Evaluation:
