@@ -62,6 +62,8 @@ new-venv:
 	@python="$(PYTHON)"; \
 	[ -n "$$python" ] || { echo "make: no Python 3.11 or 3.12 that can make virtual environments was found; install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }; \
 	"$$python" -c $(USABLE) 2>/dev/null || { echo "make: PYTHON=$$python ($$("$$python" --version 2>&1 | head -1 || true)) will not do; agentrl needs Python 3.11 or 3.12 with its venv module: make PYTHON=/path/to/python3.11" >&2; exit 2; }; \
+	case "$$python" in $(VENV)/*|./$(VENV)/*|"$(CURDIR)/$(VENV)"/*) \
+	  python="$$("$$python" -c 'import sys; print(sys._base_executable)')";; esac; `# an activated $(VENV) is about to go` \
 	echo "setting up $(VENV) from $(LOCK) with $$("$$python" --version 2>&1): about four minutes, once"; \
 	if [ -e $(VENV) ] && ! compgen -G "$(VENV)/.agentrl-*" >/dev/null; then \
 	  kept=$(VENV)-before-$$(date +%Y%m%d-%H%M%S); mv $(VENV) "$$kept"; \

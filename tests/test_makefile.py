@@ -18,6 +18,7 @@ RECORDER = """#!/bin/bash
 # `-m venv FOLDER` makes a folder with this recorder as its Python; everything else is written down
 case "$*" in
   *"import sys, venv, ensurepip"*) exit ${TOO_NEW:-0} ;;
+  *"sys._base_executable"*) echo "$BASE"; exit 0 ;;
   --version) echo "Python 3.13.1"; exit 0 ;;
 esac
 if [ "$1 $2" = "-m venv" ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; echo "venv" >> said; exit 0; fi
@@ -150,6 +151,17 @@ def test_says_what_is_missing(
     asked, text = checkout.make("test", *words, fails=True, **environment)
     assert all(part in text for part in parts), text
     assert asked == [] and (checkout.folder / ".venv" / "mine").exists(), "nothing is thrown away before it can be made"
+
+
+@pytest.mark.parametrize("spelled", [".venv/bin/python", "./.venv/bin/python", "{folder}/.venv/bin/python"])
+def test_an_activated_environment_that_is_made_anew_does_not_take_its_python_away(
+    spelled: str, checkout: Checkout
+) -> None:
+    checkout.make("venv")
+    (checkout.folder / "locks" / "cpu.txt").write_text("numpy==1.1 --hash=sha256:0\n")
+    python = spelled.format(folder=checkout.folder)
+    assert checkout.make("venv", python=python, BASE=str(checkout.folder / "python"))[0] == ALL
+    assert (checkout.folder / ".venv" / "bin" / "python").exists()
 
 
 def test_a_second_make_waits_for_the_first(checkout: Checkout) -> None:
