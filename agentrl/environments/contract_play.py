@@ -1,14 +1,10 @@
-"""Playing an environment for the contract test suite: the same walk here, again, and in another process."""
+"""Playing an environment for the contract test suite: its settings, its policy, and the comparison of two walks."""
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentrl.environments.contract import (
@@ -107,65 +103,3 @@ def same(suite: Suite, here: list[tuple[str, Observed]], there: list[tuple[str, 
                 f"{x!r:.150} and {y!r:.150}."
             )
     assert len(here) == len(there), f"{suite.name}: same task and seed, but the episode ends elsewhere {where}."
-
-
-def play_in_another_process(suite: Suite, walks: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
-    """Play [(task id, actions)] in a fresh process with another hash seed.
-
-    Returns {"walks": [[task id, [[action, fields of Observed]]]], "splits": {split: [ids, fingerprint]}}.
-    """
-    request = {
-        "name": suite.name,
-        "options": suite.options,
-        "splits": list(suite.splits),
-        "seed": suite.seed,
-        "walks": walks,
-    }
-    variables = {
-        **os.environ,
-        "PYTHONHASHSEED": "4712" if os.environ.get("PYTHONHASHSEED") == "4711" else "4711",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "agentrl.environments.contract_play"],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        env=variables,
-        timeout=600,
-    )
-    assert done.returncode == 0, f"{suite.name}: another process could not play it: {done.stderr.strip()[-2000:]}"
-    answer: dict[str, Any] = json.loads(done.stdout.rpartition(_MARK)[2])
-    return answer
-
-
-_MARK = "\n@@"  # the environment may have printed: the answer is what follows
-
-
-def _answer() -> None:
-    """The other process of play_in_another_process: plays the walks that stdin asks for."""
-    request = json.load(sys.stdin)
-    plugin = load_environment(request["name"])
-    environment = plugin.make(**request["options"])
-    walks = []
-    for task_id, actions in request["walks"]:
-        seen = check_reset(environment.reset(seed=request["seed"], options={"task_id": task_id}), request["name"])
-        pages = [("", seen)]
-        for action in actions:
-            if seen.ended:
-                break
-            seen = check_step(environment.step(action), request["name"])
-            pages.append((action, seen))
-        walks.append((task_id, [(action, _plain(seen)) for action, seen in pages]))
-    environment.close()
-    lists = {split: plugin.tasks(split, **request["options"]) for split in request["splits"]}
-    splits = {split: (list(tasks.ids), tasks.fingerprint) for split, tasks in lists.items()}
-    print(_MARK + json.dumps({"walks": walks, "splits": splits}))
-
-
-def _plain(seen: Observed) -> dict[str, Any]:
-    return {**asdict(seen), "info": {part: seen.info[part] for part in COMPARED}}
-
-
-if __name__ == "__main__":
-    _answer()

@@ -11,14 +11,11 @@ from __future__ import annotations
 import gc
 import os
 import random
-import threading
-import time
 from typing import Any
 
 from agentrl.environments.contract import Observed, check_tasks
-from agentrl.environments.contract_play import Suite, plainly, play_in_another_process, same
-
-GRACE_S = 3.0
+from agentrl.environments.contract_play import Suite, plainly, same
+from agentrl.environments.contract_process import left_after_close, play_in_another_process
 
 
 def check_environment(name: str, split: str = "train", **settings: Any) -> None:
@@ -197,24 +194,14 @@ def check_admissible_actions(suite: Suite) -> None:
 
 def check_close(suite: Suite) -> None:
     """`close` ends what an environment started: threads, child processes, open files; and may be called twice."""
-    warm = suite.plugin.make(**suite.options)  # what the package loads once and keeps is no leak
-    suite.play(warm, suite.tasks[0])
-    warm.close()
-    gc.collect()
-    before = _resources()
-    for task_id in suite.tasks:
-        environment = suite.plugin.make(**suite.options)
-        suite.play(environment, task_id)
+    environment = suite.plugin.make(**suite.options)
+    try:
+        walks = [(task_id, [action for action, _ in suite.play(environment, task_id)[1:]]) for task_id in suite.tasks]
+    finally:
         environment.close()
-        environment.close()
-    gc.collect()
-    limit = time.monotonic() + GRACE_S  # a process or thread that was told to end may take a moment
-    while any(count > before[what] for what, count in _resources().items()) and time.monotonic() < limit:
-        time.sleep(0.05)
-    for what, count in _resources().items():
-        assert count <= before[what], (
-            f"{suite.name}: {count - before[what]} {what} are left after {len(suite.tasks)} environments were closed."
-        )
+    environment.close()
+    for what, count in left_after_close(suite, walks).items():
+        assert not count, f"{suite.name}: {count} {what} are left after {len(walks)} environments were closed."
 
 
 def check_memory(suite: Suite) -> None:
@@ -270,23 +257,6 @@ CHECKS = (
     check_close,
     check_memory,
 )
-
-
-def _resources() -> dict[str, int]:
-    me = os.getpid()
-    children = 0
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    children += int(file.read().rpartition(")")[2].split()[1]) == me
-            except OSError:
-                continue
-    return {
-        "threads": threading.active_count(),
-        "child processes": children,
-        "open files": len(os.listdir("/proc/self/fd")),
-    }
 
 
 def _rss_bytes() -> int:
