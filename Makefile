@@ -25,27 +25,31 @@ USABLE := 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info
 PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
   "$$p" -c $(USABLE) 2>/dev/null && { command -v "$$p"; break; }; done; true)
 
-.PHONY: help demo test test-all lint lock tiny-policy clean venv new-venv
+# what `make engines` installed: ALFWorld's and ScienceWorld's engines, which nothing else needs
+ENGINES := $(VENV)/.agentrl-engines
+ENGINES_WANTED := $(firstword $(shell cat locks/engines.txt 2>/dev/null | cksum))
+
+.PHONY: help demo test test-all lint lock tiny-policy clean venv new-venv engines
 
 help:
-	@sed -n '1,4p' Makefile | sed 's/^# \{0,1\}//'; echo "targets: demo test test-all lint lock tiny-policy clean venv"
+	@sed -n '1,4p' Makefile | sed 's/^# \{0,1\}//'; echo "targets: demo test test-all lint lock tiny-policy clean venv engines"
 
 demo: venv
 	$(RUN) -m agentrl.main +recipe=ptgpo_webshop $(ARGS)
 
-test: venv
+test: engines
 	$(RUN) -m pytest $(ARGS)
 
-test-all: venv
+test-all: engines
 	$(RUN) -m pytest -m "slow or not slow" $(ARGS)
 
-lint: venv
+lint: engines
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-tiny-policy: venv
+tiny-policy: engines
 	$(RUN) -m agentrl.coldstart tiny-policy $(ARGS)
 
 # An environment of ours that is half-made or out of date is made anew; one that somebody else made is moved, never deleted.
@@ -56,6 +60,14 @@ venv:
 	if [ "$$(cat $(OWN_STAMP) 2>/dev/null)" != "$(OWN_WANTED)" ]; then \
 	  $(PIP) --no-deps --no-build-isolation $(patsubst %/pyproject.toml,-e ./%,$(filter envs/%,$(OWN))) -e .; \
 	  echo "$(OWN_WANTED)" > $(OWN_STAMP); fi
+
+# two of them are compiled: without cmake and a C++ compiler everything else still works
+engines: venv
+	@if [ "$$(cat $(ENGINES) 2>/dev/null)" != "$(ENGINES_WANTED)" ]; then \
+	  echo "  the engines of ALFWorld and ScienceWorld from locks/engines.txt"; \
+	  $(PIP) --no-deps --require-hashes -r locks/engines.txt || { \
+	    echo "make: the engines could not be installed; they need make, cmake, a C and a C++ compiler" >&2; exit 2; }; \
+	  echo "$(ENGINES_WANTED)" > $(ENGINES); fi
 
 new-venv:
 	@[ -f $(LOCK) ] || { echo "make: EXTRA=$(EXTRA): there is no $(LOCK); use EXTRA=cpu or EXTRA=gpu" >&2; exit 2; }
@@ -83,6 +95,8 @@ lock:
 	  --override locks/cpu-overrides.txt --extra cpu --extra dev pyproject.toml locks/environments.in -o locks/cpu.txt
 	.lock-venv/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-package torch --extra gpu --extra dev pyproject.toml locks/environments.in -o locks/gpu.txt
+	.lock-venv/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header --no-annotate --no-deps \
+	  locks/engines.in -o locks/engines.txt
 	@rm -rf .lock-venv
 
 clean:

@@ -46,9 +46,9 @@ def test_wheels_run_outside_the_checkout(installed: Path, tmp_path: Path) -> Non
 
 
 def test_wheels_hold_every_file(installed: Path) -> None:
-    for source, target in ((ROOT / "agentrl", "agentrl"), (ROOT / "recipes", "agentrl/recipes"),
-                           (ROOT / "envs" / "webshop" / "webshop_env", "webshop_env"),
-                           (ROOT / "envs" / "sokoban" / "sokoban_env", "sokoban_env")):  # fmt: skip
+    packages = [(path, path.name) for path in (ROOT / "envs").glob("*/*_env")]
+    assert len(packages) == len(list((ROOT / "envs").iterdir()))
+    for source, target in ((ROOT / "agentrl", "agentrl"), (ROOT / "recipes", "agentrl/recipes"), *packages):
         wanted = {p.relative_to(source) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
         have = {p.relative_to(installed / target) for p in (installed / target).rglob("*") if p.is_file()}
         assert wanted <= have, f"not in the wheel: {sorted(map(str, wanted - have))}"
