@@ -1,7 +1,7 @@
-"""`python -m agentrl.coldstart`: supervised fine-tuning on demonstrations, and the tiny policy that agentrl carries.
+"""`python -m agentrl.coldstart`: supervised fine-tuning on demonstrations, and the tiny policies that agentrl carries.
 
-python -m agentrl.coldstart tiny-policy [--out FOLDER]     make the policy from nothing (`make tiny-policy`)
-python -m agentrl.coldstart measure MODEL                  success of a checkpoint on held-out WebShop goals
+python -m agentrl.coldstart tiny-policy [--world webshop]  make a policy from nothing (`make tiny-policy`)
+python -m agentrl.coldstart measure [--world webshop]      success of a checkpoint on held-out tasks
 python -m agentrl.coldstart sft MODEL RECORDS.jsonl OUT    fine-tune on {"messages": [...], "response": "..."} lines
 """
 
@@ -11,23 +11,31 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-ASSET = Path(__file__).resolve().parent.parent / "assets" / "tiny_policy"
+if TYPE_CHECKING:
+    from agentrl.coldstart.world import World
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+ASSET = ASSETS / "tiny_policy"
+WORLDS = ("webshop", "alfworld", "sokoban")
 
 
 def parser() -> argparse.ArgumentParser:
     outer = argparse.ArgumentParser(prog="python -m agentrl.coldstart", description="Supervised fine-tuning.")
     outer.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
     commands = outer.add_subparsers(dest="command", required=True)
-    tiny = commands.add_parser("tiny-policy", help="make the tiny policy from nothing")
-    tiny.add_argument("--out", type=Path, default=ASSET, help="folder of the checkpoint (default: the package's own)")
+    tiny = commands.add_parser("tiny-policy", help="make a tiny policy from nothing")
+    tiny.add_argument("--world", choices=WORLDS, default="webshop", help="environment (default webshop)")
+    tiny.add_argument("--out", type=Path, help="folder of the checkpoint (default: the package's own)")
     tiny.add_argument("--seed", type=int, default=0)
     tiny.add_argument("--shrink", type=float, default=1.0, help="fraction of the steps, for a trial")
-    ruler = commands.add_parser("measure", help="success of a checkpoint on held-out WebShop goals")
-    ruler.add_argument("model", nargs="?", default=str(ASSET))
+    ruler = commands.add_parser("measure", help="success of a checkpoint on held-out tasks")
+    ruler.add_argument("model", nargs="?", help="folder (default: the policy that agentrl carries)")
+    ruler.add_argument("--world", choices=WORLDS, default="webshop", help="environment (default webshop)")
     ruler.add_argument("--goals", type=int, default=300)
     ruler.add_argument("--split", default="validation")
-    ruler.add_argument("--level", default="easy")
+    ruler.add_argument("--level", default="easy", help="of WebShop's goals")
     ruler.add_argument("--temperatures", type=float, nargs="+", default=[1.0, 0.4, 0.0])
     sft = commands.add_parser("sft", help="fine-tune a checkpoint on records")
     sft.add_argument("model")
@@ -53,23 +61,41 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
 
+def open_world(name: str, tokenizer: Any = None, level: str = "easy") -> World:
+    """The world called `name`, with a new tokenizer unless one is given."""
+    if name == "webshop":
+        from agentrl.coldstart.webshop import WebShopWorld
+
+        return WebShopWorld(tokenizer, level)
+    if name == "alfworld":
+        from agentrl.coldstart.household import HouseholdWorld
+
+        return HouseholdWorld(tokenizer)
+    from agentrl.coldstart.warehouse import WarehouseWorld
+
+    return WarehouseWorld(tokenizer)
+
+
 def _tiny(given: argparse.Namespace) -> int:
     from agentrl.coldstart.tiny_policy import make_tiny_policy
 
-    make_tiny_policy(given.out, seed=given.seed, shrink=given.shrink, say=lambda line: print(line, flush=True))
+    world = open_world(given.world)
+    out = given.out or ASSETS / world.asset
+    make_tiny_policy(world, out, seed=given.seed, shrink=given.shrink, say=lambda line: print(line, flush=True))
     return 0
 
 
 def _measure(given: argparse.Namespace) -> int:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agentrl.coldstart.tiny_policy import measure, open_shop
+    from agentrl.coldstart.tiny_policy import measure
 
-    model = AutoModelForCausalLM.from_pretrained(given.model).float().eval()
-    shop = open_shop(AutoTokenizer.from_pretrained(given.model))
+    folder = given.model or str(ASSETS / {"webshop": "tiny_policy"}.get(given.world, f"tiny_{given.world}"))
+    model = AutoModelForCausalLM.from_pretrained(folder).float().eval()
+    world = open_world(given.world, AutoTokenizer.from_pretrained(folder), given.level)
     for temperature in given.temperatures:
-        found = measure(model, shop, split=given.split, level=given.level, goals=given.goals, temperature=temperature)
-        print(f"{given.split} {given.level} temperature {temperature:g}: " + json.dumps(found), flush=True)
+        found = measure(model, world, split=given.split, goals=given.goals, temperature=temperature)
+        print(f"{given.world} {given.split} temperature {temperature:g}: " + json.dumps(found), flush=True)
     return 0
 
 

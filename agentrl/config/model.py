@@ -10,13 +10,15 @@ from typing import Any
 from agentrl.config.errors import ConfigError
 from agentrl.config.schema import RunConfig
 
-TINY_POLICY = Path(__file__).resolve().parent.parent / "assets" / "tiny_policy"
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+TINY = {"tiny": "tiny_policy", "tiny_alfworld": "tiny_alfworld", "tiny_sokoban": "tiny_sokoban"}
+"""Policies that agentrl carries: model.path -> folder under assets. `tiny` reads WebShop, the others what their names say."""
 
 
 def model_folder(path: str) -> Path | None:
     """The local folder of a model, or None for a hub id that must be fetched or is in the hub's cache."""
-    if path == "tiny":
-        return TINY_POLICY
+    if path in TINY:
+        return ASSETS / TINY[path]
     folder = Path(path).expanduser()
     if folder.is_dir():
         return folder
@@ -79,7 +81,8 @@ def _architecture(key: str, path: str) -> dict[str, Any] | None:
             )
         return None
     if not folder.is_dir():
-        raise ConfigError(f"{key}: there is no such folder; give a Hugging Face model folder, a hub id, or `tiny`.")
+        raise ConfigError(f"{key}: there is no such folder; give a Hugging Face model folder, a hub id, or "
+            f"{', '.join(TINY)}.")
     try:
         architecture = json.loads((folder / "config.json").read_text())
     except FileNotFoundError:

@@ -48,13 +48,13 @@ def test_ids_and_tags_are_single_tokens_as_loaded(loaded):
 
 def test_its_first_action_is_a_search_with_the_words_of_the_task(loaded):
     from agentrl.coldstart.play import generate
-    from agentrl.coldstart.tiny_policy import open_shop
+    from agentrl.coldstart.webshop import WebShopWorld
 
     model, tokenizer = loaded
-    shop = open_shop(tokenizer)
+    shop = WebShopWorld(tokenizer)
     env = shop.make()
     prompts, queries = [], []
-    for task in shop.tasks("validation", "easy")[:20]:
+    for task in shop.tasks("validation")[:20]:
         observation, info = env.reset(seed=0, options={"task_id": task})
         prompts.append(shop.renderer.start(info["task"]).prompt(observation, info["admissible_actions"]).ids)
         queries.append(env.goal["query"])

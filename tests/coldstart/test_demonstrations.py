@@ -1,47 +1,73 @@
-"""The scripted shopper: good without slips, imperfect with them, and its answers are what the parser reads."""
+"""The scripted players: good without slips, imperfect with them, and their answers are what the parser reads."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from agentrl.coldstart.demonstrations import Slips, demonstrate
-from agentrl.coldstart.tiny_policy import CLUMSY, OPTIONS
 from agentrl.coldstart.tokenizer import build_tokenizer
+from agentrl.coldstart.world import demonstrate
 from agentrl.episode.parse import INVALID, ActionParser
-from agentrl.episode.prompt import WindowRenderer
 
-plugin = pytest.importorskip("webshop_env.plugin")
-
-
-@pytest.fixture(scope="module")
-def shop():
-    renderer = WindowRenderer(build_tokenizer(["x"], size=400), plugin.prompts, "compact", max_prompt_tokens=4000)
-    return plugin.make(**OPTIONS), renderer, plugin.tasks("train", **OPTIONS, difficulty="easy").ids[:60]
+WORLDS = {
+    "webshop": ("webshop", "WebShopWorld", "webshop_env.plugin"),
+    "alfworld": ("household", "HouseholdWorld", "fast_downward"),
+    "sokoban": ("warehouse", "WarehouseWorld", "sokoban_env.plugin"),
+}
 
 
-def success(shop, slips):
-    env, renderer, tasks = shop
+@pytest.fixture(scope="module", params=WORLDS)
+def played(request):
+    module, name, needed = WORLDS[request.param]
+    pytest.importorskip(needed, exc_type=ImportError)
+    world = getattr(__import__(f"agentrl.coldstart.{module}", fromlist=[name]), name)
+    found = world(build_tokenizer(["x"], size=400))
+    found.renderer.max_prompt_tokens = 4000  # this tokenizer spells everything
+    return found, found.make(), found.train_tasks()
+
+
+def success(played, slips, tasks=60):
+    world, env, known = played
     rng = random.Random(0)
-    return sum(demonstrate(env, renderer, task, rng, slips, slips)[1] for task in tasks) / len(tasks)
+    return sum(demonstrate(world, env, task, rng, slips, slips)[1] for task in known[:tasks]) / tasks
 
 
-def test_without_slips_it_nearly_always_succeeds_and_with_them_sometimes(shop):
-    assert success(shop, Slips()) > 0.9
-    assert 0.15 < success(shop, CLUMSY) < 0.75
+def test_without_slips_it_nearly_always_succeeds_and_with_them_sometimes(played):
+    read, imitate = played[0].stages[0], played[0].stages[-1]
+    assert success(played, read.written) > 0.9
+    assert 0.15 < success(played, imitate.written) < 0.75
 
 
-def test_answers_parse_and_malformed_ones_do_not(shop):
-    env, renderer, tasks = shop
+def test_answers_parse_and_malformed_ones_do_not(played):
+    world, env, tasks = played
     parser = ActionParser()
-    for slips, valid in ((Slips(), True), (Slips(malformed=1.0), False)):
-        records, _ = demonstrate(env, renderer, tasks[0], random.Random(1), slips, slips)
+    careful = world.stages[0].written
+    for slips, valid in ((careful, True), (replace(careful, malformed=1.0), False)):
+        records, _ = demonstrate(world, env, tasks[0], random.Random(1), slips, slips)
         assert records
         assert all((parser(record.response).action != INVALID) == valid for record in records)
 
 
-def test_what_is_written_can_be_better_than_what_is_played(shop):
-    env, renderer, tasks = shop
-    wander = Slips(wrong_item=0.9)
-    records, _ = demonstrate(env, renderer, tasks[1], random.Random(2), Slips(), wander)
-    assert any("page: results" in record.messages[0]["content"] for record in records)
-    assert all(record.response.startswith("<think>") for record in records)
+def test_what_is_written_can_be_better_than_what_is_played(played):
+    world, env, tasks = played
+    read = world.stages[0]
+    lengths = []
+    for slips in (read.written, read.played):
+        rng = random.Random(2)
+        lengths.append(sum(len(demonstrate(world, env, task, rng, read.written, slips)[0]) for task in tasks[:20]))
+    assert lengths[1] > lengths[0]  # a wandering player sees more states, each with a good answer
+
+
+def test_a_room_of_sokoban_is_a_token_a_cell():
+    pytest.importorskip("sokoban_env.plugin")
+    from agentrl.coldstart.warehouse import WarehouseWorld
+
+    world = WarehouseWorld()
+    text, _ = world.make().reset(options={"task_id": "train/000000"})
+    tokens = world.renderer.tokenizer.tokenize(text)
+    assert len(tokens) == 6 * 6 + 5
+    assert [tokens[i] for i in (6, 13, 20)] == [
+        "\u010a"
+    ] * 3  # the line ends, so one cell lies seven tokens above another
+    box = "######\n#O_P_#\n#_√X_#\n######"
+    assert len(world.renderer.tokenizer.tokenize(box)) == 4 * 6 + 3

@@ -1,21 +1,21 @@
-"""Scripted, imperfect shopping in `webshop_env`, written down as (messages, response) records.
+"""WebShop for the cold start: a clumsy shopper, and a tokenizer that knows every word of the catalogue.
 
-The demonstrator decides from what the prompt shows (the task, the page, the last two actions), so that a policy which
-sees no more can learn to do the same. Every decision may slip, independently of the others; the right choice always
-stays the most likely one. Two kinds of slips are drawn: one for the action that is written down as the answer, one for
-the action that is played. With many slips in what is played and few in what is written, the records cover states that
-a good shopper never sees, with good answers to them.
+Three stages on train goals only. "read" and "read more": good answers in the states that a wandering shopper comes to; the
+model learns to copy ids, to match attributes and to choose options. "imitate": the answers of a shopper with many slips; the
+model keeps what it can read and takes over the slips, which leaves reinforcement learning something to repair.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentrl.coldstart.sft import Record
-from agentrl.episode.parse import INVALID, ActionParser
+from agentrl.coldstart.sft import SftSettings
+from agentrl.coldstart.tokenizer import build_tokenizer
+from agentrl.coldstart.world import Decision, Stage, World
 
 MAX_PAGES = 3  # of one search, before going back to the search page
 
@@ -41,20 +41,7 @@ class Slips:
         return replace(self, **{name: min(0.9, value * factor) for name, value in vars(self).items()})
 
 
-@dataclass(frozen=True)
-class Decision:
-    thought: str
-    action: str
-    well_formed: bool = True
-
-    @property
-    def response(self) -> str:
-        if self.well_formed:
-            return f"<think>{self.thought}</think><action>{self.action}</action>"
-        return f"<action>{self.action}</action>"
-
-
-class Demonstrator:
+class Shopper:
     """Decides on the running episode of a WebShop environment, given the last actions that the prompt shows."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -130,30 +117,97 @@ def matches(env: Any, asin: str) -> bool:
     )
 
 
-def demonstrate(
-    env: Any, renderer: Any, task_id: str, rng: random.Random, written: Slips, played: Slips, max_turns: int = 10
-) -> tuple[list[Record], bool]:
-    """One episode: its records, one a turn, and whether it ended in success."""
-    demonstrator, parser = Demonstrator(rng), ActionParser()
-    observation, info = env.reset(seed=rng.getrandbits(31), options={"task_id": task_id})
-    conversation = renderer.start(info["task"])
-    actions: list[str] = []
-    records = []
-    for _ in range(max_turns):
-        prompt = conversation.prompt(observation, info["admissible_actions"])
-        if prompt is None:
-            break
-        recent = actions[-renderer.history_length :]
-        decision = demonstrator.decide(env, recent, written)
-        records.append(Record([{"role": "user", "content": prompt.text}], decision.response))
-        if written is not played:
-            decision = demonstrator.decide(env, recent, played)
-        action = parser(decision.response).action
-        before = observation
-        if action != INVALID:
-            observation, _, terminated, truncated, info = env.step(action)
-            if terminated or truncated:
-                break
-        actions.append(action)
-        conversation.add(before, action, [])
-    return records, bool(info["success"])
+OPTIONS = {"catalogue": "mini", "observation_mode": "compact", "results_per_page": 5}
+LEVELS = ("easy", "medium")
+THOUGHTS = [
+    "search",
+    "match",
+    "next",
+    "back",
+    "look",
+    "buy",
+    "color",
+    "size",
+    "shoe",
+    "bed",
+    "length",
+    "pack",
+    "flavor",
+    "scent",
+    "storage",
+    "weight",
+    "material",
+]
+WANDER = Slips(poor_query=0.4, wrong_item=0.4, keep=0.3, buy_early=0.1, wrong_option=0.3, dawdle=0.12, malformed=0.03)
+CLUMSY = Slips(
+    poor_query=0.3, wrong_item=0.4, keep=0.5, buy_early=0.3, wrong_option=0.3, dawdle=0.12, malformed=0.05
+).scaled(0.6)
+CAREFUL = Slips()
+
+
+# what is soon learned is shown less often
+HARD_FIRST = {"<think>search": 0.4, "<think>buy": 0.5, "<think>back": 0.6}
+
+READ = Stage("read", CAREFUL, WANDER, SftSettings(steps=2400, learning_rate=2e-3), stop=1500)
+READ_MORE = Stage(
+    "read more",
+    CAREFUL,
+    WANDER,
+    SftSettings(steps=1400, learning_rate=1.6e-3, warmup_steps=30, seed=2),
+    share=HARD_FIRST,
+    stop=600,
+)
+IMITATE = Stage("imitate", CLUMSY, None, SftSettings(steps=160, learning_rate=4e-4, warmup_steps=30, seed=1))
+
+
+class WebShopWorld(World):
+    """The embedded mini catalogue with short pages; demonstrations on easy and medium goals, measured on `level`."""
+
+    name = "webshop"
+    asset = "tiny_policy"
+    options = OPTIONS
+    stages = (READ, READ_MORE, IMITATE)
+
+    def __init__(self, tokenizer: Any = None, level: str = "easy") -> None:
+        self.level = level
+        super().__init__(tokenizer)
+
+    def tasks(self, split: str) -> list[str]:
+        return self.level_tasks(split, self.level)
+
+    def train_tasks(self) -> list[str]:
+        return [task for level in LEVELS for task in self.level_tasks("train", level)]
+
+    def level_tasks(self, split: str, level: str) -> list[str]:
+        """The goals of one level of difficulty."""
+        return list(self.plugin.tasks(split, **OPTIONS, difficulty=level).ids)
+
+    def make_tokenizer(self) -> Any:
+        return tiny_tokenizer(self.make(), dict(self.plugin.prompts), self.train_tasks())
+
+    def decide(
+        self, env: Any, text: str, info: dict[str, Any], recent: Sequence[str], slips: Slips, rng: random.Random
+    ) -> Decision:
+        return Shopper(rng).decide(env, recent, slips)
+
+
+def tiny_tokenizer(env: Any, prompts: dict[str, str], tasks: list[str]) -> Any:
+    """Built from the pages of the whole catalogue and the wording of the train tasks."""
+    texts = [env.reset(options={"task_id": task})[1]["task"] for task in tasks]
+    for asin, product in env.catalogue.products.items():
+        texts.append(f"{product['Title']} {product['Price']} [{asin}]\n".lower())
+        for group, values in product["options"].items():
+            texts.append(f"{group} : {' '.join(f'[{value}]' for value in values)} chosen {values[0]}\n".lower())
+        texts.append(" ".join([product["Description"], *product["BulletPoints"]]).lower())
+    texts += [
+        "[buy now] [< prev] [next >] [description] [features] [reviews] [back to search]\nresults page 1\nsearch page"
+    ]
+    texts += [*THOUGHTS, "user\nassistant\ntask: done: none\npage: "]
+    # every word as it stands at the start of an argument and as it stands within a text
+    words = sorted(set(re.findall(r"\b[a-z]+\b", " ".join(text for text in texts)))) + [
+        str(number) for number in range(151)
+    ]
+    always = [asin.lower() for asin in env.catalogue.products]
+    always += [form for word in words for form in (word, f" {word}")] + [f" ${number}" for number in range(151)]
+    always += [f"{space}{verb}[" for space in ("", " ") for verb in ("search", "click")]
+    return build_tokenizer(texts * 2 + list(prompts.values()), always=always, size=4096, merges=200)
