@@ -39,7 +39,6 @@ def build_tokenizer(
     texts: Sequence[str],
     *,
     always: Iterable[str] = (),
-    exact: Iterable[str] = (),
     size: int = 4096,
     merges: int = 200,
     model_max_length: int = 1024,
@@ -47,7 +46,6 @@ def build_tokenizer(
     """A tokenizer (transformers) with at most `size` tokens: bytes, `merges` merges, `always`, then frequent pieces.
 
     `always` are texts whose pieces become single tokens whatever their frequency (product ids, numbers, commands).
-    `exact` are tokens wherever they stand, even within a word (the cells of a map).
     """
     from transformers import Qwen2Tokenizer
 
@@ -64,7 +62,7 @@ def build_tokenizer(
         for word in dict.fromkeys(words)
         if word.isascii() and (word.strip(" $.").isalnum() or word[-1] == "[" or (len(word) > 1 and word[0] == "]"))
     ]
-    extra = [*exact, *extra][: size - len(vocabulary) - len(TAGS)]
+    extra = extra[: size - len(vocabulary) - len(TAGS)]
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary,
         merges=pairs,

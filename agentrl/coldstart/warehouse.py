@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,6 @@ from agentrl.coldstart.sft import SftSettings
 from agentrl.coldstart.tokenizer import build_tokenizer
 from agentrl.coldstart.world import Decision, Stage, World
 
-CELLS = "#_OX√PS"
 MOVES = ("up", "down", "left", "right")
 
 
@@ -39,7 +39,7 @@ class WarehouseWorld(World):
 
     name = "sokoban"
     asset = "tiny_sokoban"
-    options = {"size": 6, "boxes": 1, "difficulty": "all"}
+    options = {"size": 6, "boxes": 1, "difficulty": "all", "observation": "coordinates"}
     history = 2
     max_turns = 15
     max_prompt_tokens = 192
@@ -55,22 +55,14 @@ class WarehouseWorld(World):
         return Decision("push", rng.choice(MOVES) if slip else Expert().act(env), well_formed)
 
     def make_tokenizer(self) -> Any:
-        """Each cell of the room is one token, so that one cell lies seven tokens above another."""
+        """The few words there are: a number for a row and another for a column."""
+        text = "user\nassistant\ntask: push the box onto the target\ndone: none\nroom:\nyou box target wall ,"
         words = [
+            *re.findall("[a-z]+", text),
             "push",
             *MOVES,
             "still",
-            "user",
-            "assistant",
-            "task",
-            "done",
-            "none",
-            "room",
-            "the",
-            "box",
-            "onto",
-            "target",
+            *(f"{way}{n}" for way in "rc" for n in range(10)),
         ]
-        text = "user\nassistant\ntask: push the box onto the target\ndone: none\nroom:\n"
         always = [form for word in words for form in (word, f" {word}")]
-        return build_tokenizer([text], always=always, exact=CELLS, size=512, merges=0)
+        return build_tokenizer([text], always=always, size=512, merges=0)

@@ -81,8 +81,9 @@ def _architecture(key: str, path: str) -> dict[str, Any] | None:
             )
         return None
     if not folder.is_dir():
-        raise ConfigError(f"{key}: there is no such folder; give a Hugging Face model folder, a hub id, or "
-            f"{', '.join(TINY)}.")
+        raise ConfigError(
+            f"{key}: there is no such folder; give a Hugging Face model folder, a hub id, or {', '.join(TINY)}."
+        )
     try:
         architecture = json.loads((folder / "config.json").read_text())
     except FileNotFoundError:

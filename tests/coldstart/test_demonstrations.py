@@ -58,16 +58,11 @@ def test_what_is_written_can_be_better_than_what_is_played(played):
     assert lengths[1] > lengths[0]  # a wandering player sees more states, each with a good answer
 
 
-def test_a_room_of_sokoban_is_a_token_a_cell():
+def test_a_place_in_sokoban_is_a_token_for_the_row_and_one_for_the_column():
     pytest.importorskip("sokoban_env.plugin")
     from agentrl.coldstart.warehouse import WarehouseWorld
 
     world = WarehouseWorld()
-    text, _ = world.make().reset(options={"task_id": "train/000000"})
-    tokens = world.renderer.tokenizer.tokenize(text)
-    assert len(tokens) == 6 * 6 + 5
-    assert [tokens[i] for i in (6, 13, 20)] == [
-        "\u010a"
-    ] * 3  # the line ends, so one cell lies seven tokens above another
-    box = "######\n#O_P_#\n#_√X_#\n######"
-    assert len(world.renderer.tokenizer.tokenize(box)) == 4 * 6 + 3
+    tokens = world.renderer.tokenizer.tokenize("you r3 c2\nbox r2 c2\ntarget r4 c4")
+    assert [t.replace("\u0120", " ") for t in tokens] == ["you", " r3", " c2", "\u010a", "box", " r2", " c2", "\u010a", "target",
+                                                        " r4", " c4"]  # fmt: skip

@@ -43,7 +43,9 @@ def room(text: str) -> Room:
     return Room(size, mask("_OX√PS"), mask("O√S"), (player, mask("X√")), 0)
 
 
-@pytest.mark.parametrize("options", [{}, {"size": 7, "boxes": 2, "image": True}, {"difficulty": "hard"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"size": 7, "boxes": 2, "image": True}, {"difficulty": "hard"}, {"observation": "coordinates"}]
+)
 def test_it_keeps_the_contract(options: dict[str, Any]) -> None:
     check_environment("sokoban_env.plugin:", options=options, turns=15, resets=200, page_tells_state=True)
 
@@ -250,3 +252,22 @@ def test_a_run_on_it_composes() -> None:
         config.environment.options == {"size": 6, "boxes": 1, "difficulty": "all"}
         and config.environment.max_turns == 15
     )
+
+
+def test_coordinates_tell_what_the_grid_shows() -> None:
+    grid, words = plugin.make(size=7, boxes=2), plugin.make(size=7, boxes=2, observation="coordinates")
+    rng = random.Random(0)
+    for number in range(20):
+        task = {"task_id": f"train/{number:06d}"}
+        (text, _), (told, _) = grid.reset(options=task), words.reset(options=task)
+        for _ in range(10):
+            rows = text.splitlines()
+            signs = {"you": "PS", "box": "X√", "target": "O√S", "wall": "#"}
+            for kind, shown in signs.items():
+                cells = [f"r{r} c{c}" for r in range(1, 6) for c in range(1, 6) if rows[r][c] in shown]
+                assert (f"{kind} " + ", ".join(cells) in told.splitlines()) if cells else (f"{kind} " not in told)
+            move = rng.choice(MOVES)
+            text, _, ended, _, _ = grid.step(move)
+            told, *_ = words.step(move)
+            if ended:
+                break

@@ -43,6 +43,7 @@ class Options:
     split: str = "train"
     tasks: int = 10_000
     image: bool = False
+    observation: str = "grid"
 
     def __post_init__(self) -> None:
         for name, low, high in (("size", 5, 10), ("boxes", 1, 4), ("tasks", 1, SPLITS["train"][1])):
@@ -53,7 +54,11 @@ class Options:
             raise ValueError(
                 f"boxes is {self.boxes}: a room of size {self.size} has space for {(self.size - 4) * 2} at most."
             )
-        for name, allowed in (("difficulty", ("all", *LEVELS)), ("split", tuple(SPLITS))):
+        for name, allowed in (
+            ("difficulty", ("all", *LEVELS)),
+            ("split", tuple(SPLITS)),
+            ("observation", ("grid", "coordinates")),
+        ):
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} is {value!r}: choose one of {', '.join(allowed)}.")
@@ -86,6 +91,7 @@ class SokobanEnv(gymnasium.Env[str, str]):
         size: 6; cells in a row, the wall around included, 5 to 10. boxes: 1 to 4.
         difficulty: easy (2 to 5 moves at best), medium (6 to 10), hard (11 to 15), or all of them in turn.
         split: train (default), validation, test; which rooms a reset without task_id draws. tasks: 10,000 of train.
+        observation: "grid" (default), a sign a cell, or "coordinates", the row and column of everything.
         image: False; True puts the picture into info["image"], uint8[size * 16, size * 16, 3].
 
     info, at reset and at every step: task, task_type, state_key (the room as text), admissible_actions (moves that change
@@ -175,7 +181,7 @@ class SokobanEnv(gymnasium.Env[str, str]):
         }
         if self.options.image:
             info["image"] = picture(text)
-        return text, info
+        return (text if self.options.observation == "grid" else room.places(self.state)), info
 
 
 def count(options: Options, split: str) -> int:

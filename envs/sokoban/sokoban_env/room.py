@@ -68,6 +68,24 @@ class Room:
         rows = range(0, len(signs), self.size)
         return "\n".join("".join(signs[row : row + self.size]) for row in rows)
 
+    def places(self, state: State) -> str:
+        """The same in words, a kind of thing on each line: "you r3 c2", "box r2 c2" and so on, by row and column from 0.
+        Walls are those inside the border."""
+        inner = sum(
+            1 << row * self.size + column for row in range(1, self.size - 1) for column in range(1, self.size - 1)
+        )
+        kinds = (
+            ("you", 1 << state[0]),
+            ("box", state[1]),
+            ("target", self.targets),
+            ("wall", inner & ~self.floor),
+        )
+        named = (
+            (kind, ", ".join(f"r{cell // self.size} c{cell % self.size}" for cell in bits(mask)))
+            for kind, mask in kinds
+        )
+        return "\n".join(f"{kind} {cells}" for kind, cells in named if cells)
+
 
 def bits(mask: int) -> list[int]:
     """The cells of a mask, ascending."""
