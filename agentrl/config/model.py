@@ -11,7 +11,7 @@ from agentrl.config.errors import ConfigError
 from agentrl.config.schema import RunConfig
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-TINY = {"tiny": "tiny_policy", "tiny_alfworld": "tiny_alfworld", "tiny_sokoban": "tiny_sokoban"}
+TINY = {"tiny": "tiny_policy"} | {f"tiny_{name}": f"tiny_{name}" for name in ("alfworld", "scienceworld", "sokoban")}
 """Policies that agentrl carries: model.path -> folder under assets. `tiny` reads WebShop, the others what their names say."""
 
 
