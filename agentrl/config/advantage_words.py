@@ -61,8 +61,8 @@ def chosen_method(run: RunMethod, words: list[str]) -> tuple[str, dict[str, Any]
         name, settings = named[-1], {}
     for word in words:
         if word.startswith("advantage.") and not word.startswith("advantage.name="):
-            keys, value = _parsed(word)
-            _put(settings, keys[1:], value)
+            keys, value = parsed_word(word)
+            put_key(settings, keys[1:], value)
     try:
         return name, settings, make_settings(name, **settings)
     except ValueError as error:
@@ -74,7 +74,7 @@ def _required(words: list[str]) -> list[str]:
     return [word for word in words if word.startswith("advantage.terms")]
 
 
-def _parsed(word: str) -> tuple[list[str], Any]:
+def parsed_word(word: str) -> tuple[list[str], Any]:
     """Hydra's grammar, so that values read as they do on the command line of a run."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
@@ -86,7 +86,8 @@ def _parsed(word: str) -> tuple[list[str], Any]:
     return override.key_or_group.split("."), override.value()
 
 
-def _put(settings: dict[str, Any], keys: list[str], value: Any) -> None:
+def put_key(settings: dict[str, Any], keys: list[str], value: Any) -> None:
+    """settings[a][b] = value for the keys [a, b]; what lies between is made, or copied."""
     *path, last = keys
     for key in path:
         inner = settings.get(key)

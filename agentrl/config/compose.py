@@ -48,7 +48,7 @@ def compose_config(overrides: list[str]) -> RunConfig:
     try:
         config = RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError(_sentence(error)) from None
+        raise ConfigError(validation_sentence(error)) from None
     _check_advantage(config)
     return config
 
@@ -114,24 +114,24 @@ def _hydra_sentence(text: str, words: list[str]) -> str:
     return " ".join(text.split())[:400]
 
 
-def _sentence(error: ValidationError) -> str:
+def validation_sentence(error: ValidationError, model: type[BaseModel] = RunConfig) -> str:
+    """pydantic's refusal of a value for `model` as one plain sentence."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     value = first.get("input")
     more = "" if len(error.errors()) == 1 else f" ({len(error.errors()) - 1} more after this one.)"
     if first["type"] == "extra_forbidden":
         parent, _, name = key.rpartition(".")
-        siblings = _fields_at(parent)
+        siblings = _fields_at(parent, model)
         hint = nearest(name, siblings)
-        elsewhere = [path for path in known_keys() if path.rpartition(".")[2] == name]
+        elsewhere = [path for path in known_keys(model) if path.rpartition(".")[2] == name]
         if elsewhere:
             hint = f" Did you mean {', '.join(elsewhere[:3])}?"
         return f"{key}={value!r}: there is no such key.{hint}{more}"
     return f"{key}={value!r}: {first['msg'].lower()}.{more}"
 
 
-def _fields_at(path: str) -> list[str]:
-    model: type[BaseModel] = RunConfig
+def _fields_at(path: str, model: type[BaseModel]) -> list[str]:
     for part in path.split(".") if path else []:
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -20,10 +21,10 @@ def preflight(config: RunConfig) -> None:
     _sizes(config)
     check_model(config)
     check_critic(config)
-    _environment(config)
-    _run_directory(config)
-    _ray_address(config)
-    _machine(config)
+    check_environment_name(config)
+    check_writable("trainer.run_dir", Path(config.trainer.run_dir or "runs"))
+    check_ray_address(config)
+    check_machine(config)
     _environment_options(config)  # loads the environment's data, so it comes last
     if config.resume:
         from agentrl.driver.checkpoint import check_resume
@@ -69,7 +70,8 @@ def _divisors(number: int) -> str:
     return ", ".join(str(d) for d in range(1, number + 1) if number % d == 0)
 
 
-def _environment(config: RunConfig) -> None:
+def check_environment_name(config: RunConfig) -> None:
+    """An installed package offers the environment."""
     known = {point.name for point in importlib.metadata.entry_points(group="agentrl.environments")}
     name = config.environment.name
     if name not in known and ":" not in name:
@@ -85,11 +87,7 @@ def _environment_options(config: RunConfig) -> None:
 
     environment = config.environment
     plugin = load_environment(environment.name)
-    if config.prompt not in plugin.prompts and config.prompt not in ("compact", "paper"):
-        known = sorted({*plugin.prompts, "compact", "paper"})
-        raise ConfigError(
-            f"prompt={config.prompt}: {environment.name} has no such template.{nearest(config.prompt, known)}"
-        )
+    check_prompt(config, plugin.prompts)
     try:
         train = plugin.tasks(environment.train_split, **environment.options).ids
         held_out = plugin.tasks(config.evaluation.split, **environment.options).ids
@@ -107,13 +105,23 @@ def _environment_options(config: RunConfig) -> None:
         )
 
 
-def _run_directory(config: RunConfig) -> None:
-    folder = Path(config.trainer.run_dir or "runs").expanduser()
+def check_prompt(config: RunConfig, prompts: Mapping[str, str]) -> None:
+    """`prompts` (an environment's) or the generic templates have the one that `prompt` names."""
+    if config.prompt not in prompts and config.prompt not in ("compact", "paper"):
+        known = sorted({*prompts, "compact", "paper"})
+        raise ConfigError(
+            f"prompt={config.prompt}: {config.environment.name} has no such template.{nearest(config.prompt, known)}"
+        )
+
+
+def check_writable(key: str, folder: Path) -> None:
+    """`folder`, the value of `key`, is or can be made a folder that can be written in."""
+    folder = folder.expanduser()
     existing = folder
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
     if not existing.is_dir():
-        raise ConfigError(f"trainer.run_dir={folder}: {existing} is a file; name a folder.")
+        raise ConfigError(f"{key}={folder}: {existing} is a file; name a folder.")
     # root may write anywhere except where the file system says no, so ask by doing
     probe = existing / f".agentrl-write-test-{os.getpid()}"
     try:
@@ -121,11 +129,12 @@ def _run_directory(config: RunConfig) -> None:
         probe.unlink()
     except OSError as error:
         raise ConfigError(
-            f"trainer.run_dir={folder}: no permission to write in {existing} ({error.strerror}); name another folder."
+            f"{key}={folder}: no permission to write in {existing} ({error.strerror}); name another folder."
         ) from None
 
 
-def _ray_address(config: RunConfig) -> None:
+def check_ray_address(config: RunConfig) -> None:
+    """Something answers where RAY_ADDRESS points."""
     address = config.cluster.address or os.environ.get("RAY_ADDRESS")
     if not address or address in ("auto", "local"):
         return
@@ -145,23 +154,28 @@ def _ray_address(config: RunConfig) -> None:
         ) from None
 
 
-def _machine(config: RunConfig) -> None:
-    """Only for a Ray of our own: what a cluster has is known after joining it (driver.cluster)."""
+def check_machine(config: RunConfig, training: bool = True) -> None:
+    """Room for the workers. Only for a Ray of our own: what a cluster has is known after joining it (driver.cluster)."""
     if config.cluster.address or os.environ.get("RAY_ADDRESS"):
         return
     if config.scale == "cpu":
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        check_workers(config, cores, "cores")
+        check_workers(config, cores, "cores", training)
     else:
         gpus = len(list(Path("/proc/driver/nvidia/gpus").glob("*"))) if Path("/proc/driver/nvidia/gpus").is_dir() else 0
-        check_workers(config, gpus, "GPUs")
+        check_workers(config, gpus, "GPUs", training)
 
 
-def check_workers(config: RunConfig, have: int, unit: str) -> None:
-    """Refuse more workers than `have` cores or GPUs."""
+def check_workers(config: RunConfig, have: int, unit: str, training: bool = True) -> None:
+    """Refuse more workers than `have` cores or GPUs. Without `training` there are rollout workers only."""
     rollout = config.rollout.workers * (config.rollout.tensor_parallel_size if unit == "GPUs" else 1)
     need = rollout + config.actor.workers
-    if need > have:
+    if not training and rollout > have:
+        remedy = "lower it" if unit == "cores" else "lower it, or choose scale=cpu"
+        raise ConfigError(
+            f"rollout.workers={config.rollout.workers}: they want {rollout} {unit}, and there are {have}; {remedy}."
+        )
+    if training and need > have:
         key = "rollout.workers" if config.rollout.workers >= config.actor.workers else "actor.workers"
         value = config.rollout.workers if key == "rollout.workers" else config.actor.workers
         remedy = "lower one of them" if unit == "cores" else "lower one of them, or choose scale=cpu"

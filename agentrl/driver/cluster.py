@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from agentrl.config.errors import ConfigError
@@ -19,8 +20,8 @@ WORKER_ENVIRONMENT = {
 }
 
 
-def connect(config: RunConfig) -> None:
-    """Connect, and refuse more workers than the cluster has room for (ConfigError)."""
+def connect(config: RunConfig, check: Callable[[RunConfig, int, str], None] = check_workers) -> None:
+    """Connect, and refuse more workers than the cluster has room for (ConfigError), as `check` says."""
     import ray
 
     address = config.cluster.address or os.environ.get("RAY_ADDRESS")
@@ -57,7 +58,7 @@ def connect(config: RunConfig) -> None:
         )
     resources = ray.cluster_resources()
     unit = "GPU" if config.scale == "gpu" else "CPU"
-    check_workers(config, int(resources.get(unit, 0)), "GPUs" if unit == "GPU" else "cores")
+    check(config, int(resources.get(unit, 0)), "GPUs" if unit == "GPU" else "cores")
 
 
 def _token_hint() -> str:

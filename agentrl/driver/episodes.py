@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
+from typing import Protocol
 
 from agentrl.config.schema import RunConfig
-from agentrl.engine.router import RolloutRouter
 from agentrl.environments.pool import EnvironmentPool
-from agentrl.episode.loop import EpisodeSettings, run_episode
-from agentrl.episode.parse import ActionParser
+from agentrl.episode.loop import EpisodeSettings, Generate, run_episode
+from agentrl.episode.parse import ActionParser, Parsed
 from agentrl.episode.prompt import Renderer
 from agentrl.episode.records import Trajectory
 from agentrl.episode.seeds import derive
 from agentrl.rewards.outcome import RewardSpec
 
 
-class EpisodeFactory:
-    """Runs episodes with the run's settings; may be called for many trajectories at once."""
+class Router(Protocol):
+    """Who answers: the rollout workers (agentrl.engine.router.RolloutRouter), or an endpoint in an evaluation."""
 
-    def __init__(self, config: RunConfig, pool: EnvironmentPool, router: RolloutRouter, renderer: Renderer) -> None:
+    @property
+    def generate(self) -> Generate: ...
+
+    def release(self, trajectory_key: Hashable) -> None: ...
+
+
+class EpisodeFactory:
+    """Runs episodes with the run's settings; may be called for many trajectories at once.
+
+    parser: text -> action; None for that of the run.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        pool: EnvironmentPool,
+        router: Router,
+        renderer: Renderer,
+        parser: Callable[[str], Parsed] | None = None,
+    ) -> None:
         self.pool, self.router, self.renderer = pool, router, renderer
-        self.parser = ActionParser(require_think=config.episode.require_think)
+        self.parser = parser or ActionParser(require_think=config.episode.require_think)
         self.reward = RewardSpec(config.environment.reward.kind, config.environment.reward.scale)
         self.settings = EpisodeSettings(
             run_seed=config.seed,

@@ -10,8 +10,9 @@ from types import FrameType
 class StopRequest:
     """Whether the user asked to stop, and with which signal."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str = "finishing this step, then saving") -> None:
         self.reason: str | None = None
+        self.doing = doing
 
     def __bool__(self) -> bool:
         return self.reason is not None
@@ -25,4 +26,4 @@ class StopRequest:
         if self.reason is not None:
             os._exit(128 + number)
         self.reason = signal.Signals(number).name
-        os.write(2, f"\n{self.reason}: finishing this step, then saving. Once more to quit at once.\n".encode())
+        os.write(2, f"\n{self.reason}: {self.doing}. Once more to quit at once.\n".encode())

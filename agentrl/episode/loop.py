@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentrl.environments.contract import INFO_KEYS
 from agentrl.environments.waits import Waits
-from agentrl.episode.parse import ActionParser
+from agentrl.episode.parse import Parsed
 from agentrl.episode.prompt import Renderer
 from agentrl.episode.records import Generation, Trajectory, Turn
 from agentrl.episode.seeds import derive
@@ -59,7 +60,7 @@ async def run_episode(
     session: Session,
     generate: Generate,
     renderer: Renderer,
-    parser: ActionParser,
+    parser: Callable[[str], Parsed],
     reward: RewardSpec,
     settings: EpisodeSettings,
     attempt: int = 0,
