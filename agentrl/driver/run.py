@@ -100,13 +100,13 @@ async def _run(config: RunConfig, prepared: Prepared) -> None:
             rollout_spec(config), config.rollout.workers, timeout_s=config.rollout.generate_timeout_s
         )
         stack.push_async_callback(router.close)
-        # the three kinds of workers start side by side: most of it is imports
-        starting = asyncio.gather(
-            pool.start(), router.start(), asyncio.to_thread(TrainingGroup.start, training_spec(config))
-        )
+        # The three kinds of workers start side by side: most of it is imports. Here the renderer comes before the training
+        # group, because both import transformers, whose lazy modules fail now and then when two threads do so at once.
+        starting = asyncio.gather(pool.start(), router.start())
         renderer = await asyncio.to_thread(prompt_renderer, config, prepared.prompts)
-        *_, actor = await starting
+        actor = await asyncio.to_thread(TrainingGroup.start, training_spec(config))
         stack.callback(actor.close)
+        await starting
         if weight_transfer(config) != "shm":
             await asyncio.to_thread(actor.connect_rollout, router.handles(), config.rollout.tensor_parallel_size)
             router.republish = partial(republish, actor, router, config.rollout.tensor_parallel_size)
