@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 ASSET = ASSETS / "tiny_policy"
-WORLDS = ("webshop", "alfworld", "sokoban")
+WORLDS = ("webshop", "alfworld", "scienceworld", "sokoban")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,6 +71,10 @@ def open_world(name: str, tokenizer: Any = None, level: str = "easy") -> World:
         from agentrl.coldstart.household import HouseholdWorld
 
         return HouseholdWorld(tokenizer)
+    if name == "scienceworld":
+        from agentrl.coldstart.laboratory import LaboratoryWorld
+
+        return LaboratoryWorld(tokenizer)
     from agentrl.coldstart.warehouse import WarehouseWorld
 
     return WarehouseWorld(tokenizer)

@@ -57,17 +57,25 @@ def new_model(tokenizer: Any, seed: int = 0) -> Any:
 
 
 def examples(world: World, stage: Stage, seed: int) -> Iterator[Example]:
-    """Fresh demonstrations of the train tasks, without end."""
+    """Demonstrations of the train tasks, without end: fresh ones, or those of `stage.episodes` again and again."""
     rng = random.Random(seed)
     env = world.make()
     tasks = world.train_tasks()
-    while True:
-        played = stage.written if stage.played is None else stage.played
+    played = stage.written if stage.played is None else stage.played
+    made: list[list[Example]] = []
+    while stage.episodes is None or len(made) < stage.episodes:
         records, _ = demonstrate(world, env, rng.choice(tasks), rng, stage.written, played)
         kept = [
             record for record in records if rng.random() < stage.share.get(record.response.split("</think>")[0], 1.0)
         ]
-        yield from encode(kept, world.renderer.tokenizer)
+        episode = list(encode(kept, world.renderer.tokenizer))
+        if stage.episodes is not None:
+            made.append(episode)
+        yield from episode
+    env.close()
+    turns = [example for episode in made for example in episode]
+    while True:
+        yield rng.choice(turns)
 
 
 def measure(

@@ -24,22 +24,32 @@ class Slips:
 
 
 READ = Stage(
-    "read", Slips(), Slips(any_move=0.4, malformed=0.02), SftSettings(steps=4000, learning_rate=2e-3), stop=2600
+    "read", Slips(), Slips(any_move=0.4, malformed=0.02), SftSettings(steps=1000, batch_size=128, learning_rate=2e-3)
 )
 IMITATE = Stage(
     "imitate",
-    Slips(any_move=0.5, malformed=0.05),
+    Slips(any_move=0.65, malformed=0.05),
     None,
     SftSettings(steps=150, learning_rate=5e-4, warmup_steps=30, seed=1),
 )
 
 
+def next_push(room: Any, state: tuple[int, int], moves: Sequence[str]) -> str:
+    """Which way `moves` next push a box: what a player thinks of while he walks round it. "lost" if they never do."""
+    for move in moves:
+        after = room.after(state, move)
+        if after[1] != state[1]:
+            return move
+        state = after
+    return "lost"
+
+
 class WarehouseWorld(World):
-    """Rooms of 6 x 6 cells with one box, of all difficulties."""
+    """Rooms of 6 x 6 cells with one box, two to five moves from the end."""
 
     name = "sokoban"
     asset = "tiny_sokoban"
-    options = {"size": 6, "boxes": 1, "difficulty": "all", "observation": "coordinates"}
+    options = {"size": 6, "boxes": 1, "difficulty": "easy", "observation": "coordinates"}
     history = 2
     max_turns = 15
     max_prompt_tokens = 192
@@ -48,18 +58,20 @@ class WarehouseWorld(World):
     def decide(
         self, env: Any, text: str, info: dict[str, Any], recent: Sequence[str], slips: Slips, rng: random.Random
     ) -> Decision:
-        from sokoban_env.agents import Expert
+        from sokoban_env.search import solution
 
+        moves = solution(env.room, env.state) or []
         well_formed = rng.random() >= slips.malformed
         slip = rng.random() < slips.any_move
-        return Decision("push", rng.choice(MOVES) if slip else Expert().act(env), well_formed)
+        move = rng.choice(MOVES) if slip else (moves or ["still"])[0]
+        return Decision(next_push(env.room, env.state, moves), move, well_formed)
 
     def make_tokenizer(self) -> Any:
         """The few words there are: a number for a row and another for a column."""
         text = "user\nassistant\ntask: push the box onto the target\ndone: none\nroom:\nyou box target wall ,"
         words = [
             *re.findall("[a-z]+", text),
-            "push",
+            "lost",
             *MOVES,
             "still",
             *(f"{way}{n}" for way in "rc" for n in range(10)),

