@@ -67,6 +67,7 @@ TORCH = "pip torch==2.13.0"
 LOCK = "pip --no-deps --require-hashes -r locks/cpu.txt"
 OWN = "pip --no-deps --no-build-isolation -e ./envs/webshop -e ."
 ALL = ["venv", TORCH, LOCK, OWN]
+ENGINES = "pip --no-deps --require-hashes -r locks/engines.txt"
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ def test_torch_first_alone_then_the_lock_then_ourselves(checkout: Checkout) -> N
 def test_only_once(checkout: Checkout) -> None:
     checkout.make("venv")
     assert checkout.make("venv")[0] == []
+    assert checkout.make("test")[0] == [ENGINES, "-m pytest"]
     assert checkout.make("test")[0] == ["-m pytest"]
     assert checkout.make("demo", "ARGS=seed=2")[0] == ["-m agentrl.main +recipe=ptgpo_webshop seed=2"]
 
@@ -112,7 +114,7 @@ def test_an_environment_that_somebody_else_made_is_kept(checkout: Checkout) -> N
     (checkout.folder / ".venv").mkdir()
     (checkout.folder / ".venv" / "mine").write_text("hours of work")
     asked, text = checkout.make("test")
-    assert asked == [*ALL, "-m pytest"]
+    assert asked == [*ALL, ENGINES, "-m pytest"]
     (kept,) = checkout.folder.glob(".venv-before-*")
     assert (kept / "mine").read_text() == "hours of work" and kept.name in text
     (checkout.folder / "locks" / "cpu.txt").write_text("numpy==1.1 --hash=sha256:0\n")
@@ -129,7 +131,7 @@ def test_another_build_of_torch(checkout: Checkout) -> None:
 def test_an_environment_for_gpus_stays_one(checkout: Checkout) -> None:
     checkout.make("venv")
     assert checkout.make("venv", "EXTRA=gpu")[0] == ["venv", TORCH, LOCK.replace("cpu", "gpu"), OWN]
-    assert checkout.make("test")[0] == ["-m pytest"]
+    assert checkout.make("test")[0] == [ENGINES, "-m pytest"]
     assert checkout.make("venv", "EXTRA=cpu")[0] == ALL
 
 

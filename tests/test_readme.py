@@ -98,6 +98,8 @@ def test_replays_are_understood() -> None:
 
 def test_every_recipe_is_in_the_table() -> None:
     named = set(re.findall(r"^\| `(\w+)` \|", TEXT, re.M))
+    methods, environments = re.search(r"^For (.*) there are recipes with (.*) at the end", TEXT, re.M).groups()
+    named |= {f"{m}{e}" for m in re.findall(r"`(\w+)`", methods) for e in re.findall(r"`(\w+)`", environments)}
     assert {path.stem for path in (ROOT / "recipes").glob("*.yaml")} == named
 
 

@@ -42,7 +42,7 @@ class Slips:
 
 CAREFUL = Slips()
 WANDER = Slips(stray=0.2, roam=0.15, leave=0.1, skip=0.2, misplace=0.2, malformed=0.02)
-CLUMSY = Slips(stray=0.2, roam=0.2, leave=0.25, skip=0.3, misplace=0.3, malformed=0.05)
+CLUMSY = Slips(stray=0.1, roam=0.1, leave=0.15, skip=0.2, misplace=0.2, malformed=0.03)
 
 
 class Tidier:
@@ -126,8 +126,8 @@ class Tidier:
         return self.rng.random() < probability
 
 
-READ = Stage("read", CAREFUL, WANDER, SftSettings(steps=2000, learning_rate=2e-3), stop=1400)
-IMITATE = Stage("imitate", CLUMSY, None, SftSettings(steps=200, learning_rate=5e-4, warmup_steps=30, seed=1))
+READ = Stage("read", CAREFUL, WANDER, SftSettings(steps=2000, learning_rate=2e-3))
+IMITATE = Stage("imitate", CLUMSY, None, SftSettings(steps=120, learning_rate=5e-4, warmup_steps=30, seed=1))
 
 
 class HouseholdWorld(World):

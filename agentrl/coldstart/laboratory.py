@@ -133,12 +133,6 @@ class LaboratoryWorld(World):
     max_prompt_tokens = 512
     stages = (READ, IMITATE)
 
-    def tasks(self, split: str) -> list[str]:
-        """In an order that mixes the three, so that the first ones measure them all."""
-        ids = super().tasks(split)
-        random.Random(0).shuffle(ids)
-        return ids
-
     def decide(
         self, env: Any, text: str, info: dict[str, Any], recent: Sequence[str], slips: Slips, rng: random.Random
     ) -> Decision:

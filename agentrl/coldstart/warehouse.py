@@ -24,11 +24,11 @@ class Slips:
 
 
 READ = Stage(
-    "read", Slips(), Slips(any_move=0.4, malformed=0.02), SftSettings(steps=1000, batch_size=128, learning_rate=2e-3)
+    "read", Slips(), Slips(any_move=0.4, malformed=0.02), SftSettings(steps=2000, batch_size=128, learning_rate=2e-3)
 )
 IMITATE = Stage(
     "imitate",
-    Slips(any_move=0.65, malformed=0.05),
+    Slips(any_move=0.5, malformed=0.05),
     None,
     SftSettings(steps=150, learning_rate=5e-4, warmup_steps=30, seed=1),
 )

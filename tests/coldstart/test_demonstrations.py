@@ -39,7 +39,7 @@ def success(played, slips):
 def test_without_slips_it_nearly_always_succeeds_and_with_them_sometimes(played):
     read, imitate = played[0].stages[0], played[0].stages[-1]
     assert success(played, read.written) > 0.9
-    assert 0.1 < success(played, imitate.written) < 0.75
+    assert 0.1 < success(played, imitate.written) < 0.9  # rooms of Sokoban forgive a wrong step
 
 
 def test_answers_parse_and_malformed_ones_do_not(played):

@@ -54,10 +54,10 @@ def test_options_can_be_given_in_several_ways() -> None:
 def test_task_lists() -> None:
     lists = {split: plugin.tasks(split, tasks="all") for split in ("train", "validation", "test")}
     assert [len(tasks.ids) for tasks in lists.values()] == [3592, 1796, 1819]
-    assert lists["train"].ids[:2] == ["train/boil/000000", "train/boil/000001"]
+    assert lists["train"].ids[:2] == ["train/boil/000000", "train/melt/000000"]
     assert len({tasks.fingerprint for tasks in lists.values()}) == 1
     few = plugin.tasks("test", tasks=["boil", "6-1"], max_variations=2)
-    assert few.ids == ["test/boil/000021", "test/boil/000022", "test/chemistry-mix/000024", "test/chemistry-mix/000025"]
+    assert few.ids == ["test/boil/000021", "test/chemistry-mix/000024", "test/boil/000022", "test/chemistry-mix/000025"]
     assert few.fingerprint != lists["test"].fingerprint
     with pytest.raises(ValueError, match="split 'dev' does not exist"):
         plugin.tasks("dev")

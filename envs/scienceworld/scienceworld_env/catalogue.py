@@ -71,7 +71,7 @@ NEEDS_CIRCUITS = tuple(name for name, task in TASKS.items() if task.number.start
 NOT_REPEATABLE: frozenset[str] = frozenset()
 """Tasks whose worlds differ from load to load in spite of all that is done about it: none is known."""
 
-WORLDS = f"scienceworld {ENGINE}, worlds 1"
+WORLDS = f"scienceworld {ENGINE}, worlds 2"
 """Names how worlds come about; change it with anything that changes what a task id means."""
 
 
@@ -84,8 +84,11 @@ class Tasks:
 
 
 def task_list(split: str, names: tuple[str, ...], simplifications: tuple[str, ...], most: int | None) -> Tasks:
-    """Of every named task the variations of the split, the first `most` of each."""
-    ids = [task_id(split, name, number) for name in names for number in TASKS[name].variations(split)[:most]]
+    """Of every named task the variations of the split, the first `most` of each. The tasks take turns, so that the first
+    few of the list hold some of all."""
+    numbers = {name: TASKS[name].variations(split)[:most] for name in names}
+    rounds = range(max(map(len, numbers.values())))
+    ids = [task_id(split, name, found[turn]) for turn in rounds for name, found in numbers.items() if turn < len(found)]
     made_of = f"{WORLDS}|{','.join(names)}|{','.join(simplifications)}|{most}"
     return Tasks(ids, blake2b(made_of.encode(), digest_size=16).hexdigest())
 
