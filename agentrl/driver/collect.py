@@ -23,8 +23,22 @@ class CollectionFailed(RuntimeError):
 @dataclass
 class Collected:
     groups: list[Group]
-    counts: dict[str, int]  # dropped_trajectories, retried_trajectories, dropped_groups, resampled_groups of this step
+    # dropped_trajectories, retried_trajectories, dropped_groups, resampled_groups, unequal_groups of this step
+    counts: dict[str, int]
     reasons: list[str] = field(default_factory=list)  # why trajectories were dropped
+    unequal: list[str] = field(default_factory=list)  # tasks whose trajectories did not all start alike
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each."""
+        return [
+            *(f"a trajectory was dropped: {reason}" for reason in self.reasons),
+            *(
+                f"{task}: the trajectories of its group saw different first pages, so their returns compare different "
+                "tasks; is the environment repeatable?"
+                for task in self.unequal
+            ),
+        ]
 
 
 class Collector:
@@ -107,9 +121,16 @@ class Collector:
             counts["resampled_groups"] += number
             for k, group in zip(silent, await some_groups(number), strict=False):
                 groups[k] = group
-        return Collected(groups, dict(counts), reasons)
+        unequal = [group[0].task_id for group in groups if not starts_alike(group)]
+        counts["unequal_groups"] = len(unequal)
+        return Collected(groups, dict(counts), reasons, unequal)
 
 
 def has_spread(group: Group) -> bool:
     """Whether the trajectories differ in their return."""
     return len({trajectory.total_reward for trajectory in group}) > 1
+
+
+def starts_alike(group: Group) -> bool:
+    """Whether all trajectories began with the same page in the same state, which is what comparing them takes."""
+    return len({(t.turns[0].observation, t.turns[0].state_key) for t in group if t.turns}) <= 1

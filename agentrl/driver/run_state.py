@@ -74,7 +74,7 @@ class Run:
     def count(self, counts: dict[str, int]) -> None:
         self.counts.update(counts)
 
-    def record(self, metrics: dict[str, Any], reasons: list[str]) -> None:
+    def record(self, metrics: dict[str, Any], warnings: list[str]) -> None:
         """Log the step in hand: metrics of the step, the running totals, memory, speed."""
         stages = ("rollout", "values", "advantage", "update", "sync")
         self.train_seconds += sum(metrics.get(f"seconds/{stage}", 0.0) for stage in stages)
@@ -85,8 +85,8 @@ class Run:
         metrics |= {f"router/{name}": float(value) for name, value in self.router.counters.items()}
         metrics |= {"memory/pss_bytes": float(self.memory.current()), "memory/peak_pss_bytes": float(self.memory.peak)}
         metrics["time/train_seconds"] = self.train_seconds
-        for reason in reasons:
-            self.console.warn(f"step {self.step}: a trajectory was dropped: {reason}")
+        for warning in warnings:
+            self.console.warn(f"step {self.step}: {warning}")
         if metrics.get("advantage/zero_signal_group_share") == 1.0:
             self.console.warn(f"step {self.step}: no group carries a signal: all advantages are zero")
         self.log.log(self.step, metrics)

@@ -53,7 +53,7 @@ async def train(run: Run) -> None:
         if run.due(run.config.evaluation.every):
             with clock("evaluation"):
                 metrics |= (await measure(run)).metrics
-        run.record(metrics | clock.metrics(), collected.reasons)
+        run.record(metrics | clock.metrics(), collected.warnings)
     if run.last_evaluation_step != run.step and not run.stop:
         await measure(run)
     await asyncio.to_thread(run.save)

@@ -45,6 +45,7 @@ def test_groups_come_in_the_order_of_their_tasks() -> None:
         "retried_trajectories": 3,
         "dropped_groups": 0,
         "resampled_groups": 0,
+        "unequal_groups": 0,
     }
     assert cursor.position == 3
 
@@ -111,3 +112,18 @@ def test_groups_without_spread_are_sampled_anew_up_to_a_bound(limit: int) -> Non
         left -= number
     assert [group[0].task_id for group in collected.groups] == expected
     assert cursor.position == taken and collected.counts["resampled_groups"] == limit - left
+
+
+def test_a_group_whose_members_start_otherwise_is_flagged() -> None:
+    class Unrepeatable(Graded):
+        async def run(self, task: str, member: int, step: int) -> Trajectory:
+            trajectory = await super().run(task, member, step)
+            if task == victim and member == 1:
+                trajectory.turns[0].observation = "another page"
+            return trajectory
+
+    victim = TaskCursor(TASKS, seed=0, position=1).next()
+    collected = collect(Unrepeatable(), TaskCursor(TASKS, seed=0))
+    assert collected.counts["unequal_groups"] == 1 and collected.unequal == [victim]
+    (warning,) = collected.warnings
+    assert victim in warning and "different first pages" in warning
