@@ -91,12 +91,14 @@ def test_a_stopped_run_says_how_to_go_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("recipe", [*recipe_names(), "mine", "grpo_webshop+short"])
 def test_the_next_command_is_one_that_exists(recipe: str, tmp_path: Path) -> None:
     run = ended_run(tmp_path)
-    summary = finish(run) | {"recipe": recipe}
+    environment = recipe.rpartition("_")[2] if recipe in recipe_names() else "webshop"
+    summary = finish(run) | {"recipe": recipe, "environment": environment}
     words = closing_words(summary, tmp_path, None)[-1].split("agentrl.main ")[1].split()
     assert words[0].startswith("+recipe=")
     if recipe in recipe_names():
         other = words[0].removeprefix("+recipe=")
         assert other in recipe_names() and other != recipe and words[1] == "seed=7"
+        assert other.endswith(f"_{environment}")
     else:
         assert words[1] == "seed=8"
     if "+" in recipe:
