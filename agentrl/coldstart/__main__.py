@@ -13,11 +13,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentrl.config.model import ASSETS, TINY
+
 if TYPE_CHECKING:
     from agentrl.coldstart.world import World
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
-ASSET = ASSETS / "tiny_policy"
+ASSET = ASSETS / TINY["tiny"]
 WORLDS = ("webshop", "alfworld", "scienceworld", "sokoban")
 
 
@@ -94,7 +95,7 @@ def _measure(given: argparse.Namespace) -> int:
 
     from agentrl.coldstart.tiny_policy import measure
 
-    folder = given.model or str(ASSETS / {"webshop": "tiny_policy"}.get(given.world, f"tiny_{given.world}"))
+    folder = given.model or str(ASSETS / TINY["tiny" if given.world == "webshop" else f"tiny_{given.world}"])
     model = AutoModelForCausalLM.from_pretrained(folder).float().eval()
     world = open_world(given.world, AutoTokenizer.from_pretrained(folder), given.level)
     for temperature in given.temperatures:

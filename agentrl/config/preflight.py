@@ -107,8 +107,8 @@ def _environment_options(config: RunConfig) -> None:
 
 def check_prompt(config: RunConfig, prompts: Mapping[str, str]) -> None:
     """`prompts` (an environment's) or the generic templates have the one that `prompt` names."""
-    if config.prompt not in prompts and config.prompt not in ("compact", "paper"):
-        known = sorted({*prompts, "compact", "paper"})
+    known = sorted({*prompts, "compact", "paper"} - {"rules"})  # those are for the prompting baselines: no page in them
+    if config.prompt not in known:
         raise ConfigError(
             f"prompt={config.prompt}: {config.environment.name} has no such template.{nearest(config.prompt, known)}"
         )

@@ -1,4 +1,4 @@
-"""The checkpoint in the package: small, complete, and it reads back what it is asked to copy."""
+"""WebShop's checkpoint (test_assets.py has what all of them must keep): complete, and it reads back what it is asked to copy."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,8 @@ def loaded():
     return AutoModelForCausalLM.from_pretrained(ASSET).float().eval(), AutoTokenizer.from_pretrained(ASSET)
 
 
-def test_size_and_parameters(loaded):
+def test_parameters(loaded):
     model, tokenizer = loaded
-    assert sum(path.stat().st_size for path in Path(ASSET).iterdir()) < 10 * 2**20
     assert 1_000_000 <= sum(p.numel() for p in model.parameters()) <= 4_000_000
     assert model.config.model_type == "qwen2"
     assert model.config.vocab_size == len(tokenizer)

@@ -147,10 +147,21 @@ def test_the_engines_version_is_checked(monkeypatch: pytest.MonkeyPatch) -> None
         java.find_jar()
 
 
+def test_rules_are_for_prompted_models_and_no_template() -> None:
+    from agentrl.baselines.prompts import rules_of
+    from agentrl.config import ConfigError, compose_config
+    from agentrl.config.preflight import check_prompt
+
+    assert "focus on OBJ" in rules_of("scienceworld", plugin.prompts)
+    config = compose_config(["+recipe=grpo_scienceworld", "scale=cpu", "prompt=rules"])
+    with pytest.raises(ConfigError, match="prompt=rules: scienceworld has no such template"):
+        check_prompt(config, plugin.prompts)
+
+
 def test_listing_tasks_starts_no_java() -> None:
     code = (
         "import sys; from scienceworld_env import plugin, jvm; plugin.tasks('train'); plugin.tasks('test', tasks='all');"
         "print(jvm.running(), sorted(plugin.prompts))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PATH": ""})
-    assert done.stdout.strip() == "None ['compact', 'paper']", done.stderr
+    assert done.stdout.strip() == "None ['compact', 'paper', 'rules']", done.stderr

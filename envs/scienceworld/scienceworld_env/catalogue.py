@@ -68,9 +68,6 @@ PLANPO = tuple(name for name, task in TASKS.items() if task.number.split("-")[0]
 
 NEEDS_CIRCUITS = tuple(name for name, task in TASKS.items() if task.number.startswith("3-"))
 
-NOT_REPEATABLE: frozenset[str] = frozenset()
-"""Tasks whose worlds differ from load to load in spite of all that is done about it: none is known."""
-
 WORLDS = f"scienceworld {ENGINE}, worlds 2"
 """Names how worlds come about; change it with anything that changes what a task id means."""
 

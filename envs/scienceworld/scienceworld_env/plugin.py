@@ -28,16 +28,18 @@ COMMANDS = """open OBJ, close OBJ, activate OBJ, deactivate OBJ, connect OBJ to 
 look around, look at OBJ, look in OBJ, read OBJ, pick up OBJ, put down OBJ, move OBJ to OBJ, pour OBJ into OBJ,
 dunk OBJ into OBJ, mix OBJ, eat OBJ, flush OBJ, focus on OBJ, go to ROOM, teleport to ROOM, inventory, task,
 wait (ten time steps), wait1 (one time step)"""
+RULES = f"""The commands that you can give (OBJ stands for a thing that you see or carry, ROOM for a place):
+{COMMANDS}
+Name things as they are named to you. Where a name fits several things you are asked for a number: answer with it alone.
+Focus on a thing only when the task asks for it: focusing on a wrong one ends the episode."""
 
 prompts = {
     "compact": "task: {task}\ndone: {action_history}\nseen: {observation}",
+    "rules": f"This is a small world of rooms and things, in which tasks of elementary science are solved.\n{RULES}",
     "paper": f"""You are an agent in a small world of rooms, things and living beings, where you solve tasks of elementary \
 science by doing experiments.
 Your task: {{task}}
-The commands that you can give (OBJ stands for a thing that you see or carry, ROOM for a place):
-{COMMANDS}
-Name things as they are named to you. Where a name fits several things you are asked for a number: answer with it alone.
-Focus on a thing only when the task asks for it: focusing on a wrong one ends the episode.
+{RULES}
 You have taken {{step}} step(s) so far. Your last {{history_length}} observations and actions were:
 {{history}}
 This is step {{current_step}}. What you observe now:
