@@ -117,9 +117,15 @@ class Results:
     def _unwritable(self, error: OSError) -> ConfigError:
         return ConfigError(f"out={self.folder}: cannot be written ({error.strerror or error}); name another folder.")
 
-    def add(self, played: Played) -> dict[str, Any]:
-        """Write one task down, for good."""
+    def add(self, played: Played, *, transcript: bool = False) -> dict[str, Any]:
+        """Write one task down, for good; with ``transcript`` as a text, too.
+
+        The text comes first: a task whose line is there is never played again, so that a kill between the two
+        would lose the text.
+        """
         assert self._file is not None
+        if transcript:
+            self._write_transcript(played)
         line: dict[str, Any] = plain(line_of(played))
         self._file.write(_json_line(line))
         self._file.flush()
@@ -133,7 +139,7 @@ class Results:
         write_json(path, {"identity": self.identity, **summary})
         return path
 
-    def transcript(self, played: Played) -> Path:
+    def _write_transcript(self, played: Played) -> None:
         path = self.folder / "transcripts" / f"{re.sub(r'[^A-Za-z0-9.-]+', '_', played.task)}.txt"
         path.parent.mkdir(exist_ok=True)
         parts = []
@@ -142,7 +148,6 @@ class Results:
             parts.append(format_trajectory(trial))
             parts += [f"\n=== note\n{played.notes[number]}\n\n"] if number < len(played.notes) else []
         write_text(path, "".join(parts).encode("utf-8", "replace").decode())
-        return path
 
     def _check(self, episodes: Path) -> None:
         """What lies there must be of the very same evaluation."""

@@ -149,9 +149,7 @@ class Evaluating:
                     self.lost[task] = error.reason
                     print(f"warning: task {task} is lost: {error.reason}", flush=True)
                 else:
-                    self.results.add(played)
-                    if task in self._written:
-                        self.results.transcript(played)
+                    self.results.add(played, transcript=task in self._written)
                 self._ended += 1
                 self._progress(began)
 

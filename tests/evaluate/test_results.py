@@ -34,8 +34,7 @@ def test_a_line_per_task_and_the_rest_when_opened_again(tmp_path: Path) -> None:
         results.begin({"state": "running"})
         results.add(played("test/1", True))
         assert len((tmp_path / "out" / "episodes.jsonl").read_text().splitlines()) == 1  # at once
-        results.add(played("test/2", False, True))
-        results.transcript(played("test/2", False, True))
+        results.add(played("test/2", False, True), transcript=True)
     with (tmp_path / "out" / "episodes.jsonl").open("a") as file:
         file.write('{"task": "test/3", "succ')  # a crash
     with Results(tmp_path / "out", WHO) as results:
@@ -47,6 +46,17 @@ def test_a_line_per_task_and_the_rest_when_opened_again(tmp_path: Path) -> None:
     assert lines[1]["notes"] == ["note"] and [trial["success"] for trial in lines[1]["trials"]] == [False, True]
     text = (tmp_path / "out" / "transcripts" / "test_2.txt").read_text()
     assert "trial 1 of 2" in text and "trial 2 of 2" in text and "=== note" in text
+
+
+def test_killed_while_it_writes_a_task_loses_no_transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "transcripts" / "test_1.txt"
+    with Results(tmp_path, WHO) as results:
+        results.begin({"state": "running"})
+        there: list[bool] = []
+        monkeypatch.setattr("os.fsync", lambda _: there.append(text.is_file()))
+        results.add(played("test/1", True), transcript=True)
+    # the last thing to reach the disk is the line, which says that the task need not be played again
+    assert there[-1] is True
 
 
 def test_another_evaluation_is_refused_and_the_first_difference_named(tmp_path: Path) -> None:
