@@ -116,6 +116,22 @@ def test_worlds_repeat_beside_others_and_in_another_process(env: ScienceWorldEnv
         assert json.loads(json.dumps(first)) == there, f"{task} differs in another process"
 
 
+def test_a_world_keeps_its_simplifications_beside_a_world_with_others(env: ScienceWorldEnv) -> None:
+    """ "easy" takes `connect` away from tasks without circuits, and the engine knows one list for a whole process."""
+    env.reset(seed=0, options={"task_id": "train/boil/000000"})
+    alone = env.valid_actions()
+    assert not any(action.startswith("connect") for action in alone)
+    other = plugin.make(tasks="all")
+    try:
+        other.reset(seed=0, options={"task_id": "train/test-conductivity/000000"})
+        assert env.valid_actions() == alone
+        assert any(action.startswith("connect") for action in other.valid_actions())
+        env.reset(seed=0, options={"task_id": "train/boil/000000"})
+        assert any(action.startswith("connect") for action in other.valid_actions())
+    finally:
+        other.close()
+
+
 @pytest.mark.slow
 def test_every_task_repeats(env: ScienceWorldEnv) -> None:
     import json

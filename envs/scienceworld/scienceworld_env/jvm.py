@@ -51,6 +51,7 @@ class Jvm:
         java, jar = find_java(), find_jar()
         self.pid = os.getpid()
         self.lock = threading.RLock()
+        self._simplified = ""
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - what it says when it dies; `end` closes it
         self._folder = tempfile.mkdtemp(prefix="scienceworld-")  # the engine writes a table into its working folder
         shutil.copy(Path(jar).with_name(TYPES), self._folder)
@@ -83,6 +84,7 @@ class Jvm:
         java.lang.System.setOut(java.io.PrintStream(java.io.OutputStream.nullOutputStream()))
         self.random = self._singleton("scala.util.Random$")
         self.ids = self._singleton("util.UniqueIdentifier$")
+        self._simplifier = self._singleton("main.scala.scienceworld.runtime.SimplifierProcessor$")
         for path in (self._folder, os.path.join(self._folder, TYPES)):  # deleted in the opposite order
             java.io.File(path).deleteOnExit()
         self._watch_parent()
@@ -105,6 +107,17 @@ class Jvm:
         exit_now = invoke.MethodHandles.insertArguments(exit_with, 0, code)
         runnable = invoke.MethodHandleProxies.asInterfaceInstance(kind("java.lang.Runnable"), exit_now)
         java.lang.ProcessHandle.of(self.pid).get().onExit().thenRun(runnable)
+
+    def simplifications(self) -> str:
+        """Those in force for every world of this process, as `simplify` takes them: what was loaded last decides."""
+        self._simplified = str(self._simplifier.getSimplificationsUsed())
+        return self._simplified
+
+    def simplify(self, simplifications: str) -> None:
+        """Put these in force."""
+        if simplifications != self._simplified:
+            self.gateway.detach(self._simplifier.parseSimplificationStr(simplifications))
+            self._simplified = simplifications
 
     @property
     def alive(self) -> bool:

@@ -1,8 +1,9 @@
 """One world of the engine: loading a variation, commands, and what is asked of it between them.
 
-Made repeatable here. The engine draws from one random source that all worlds of a Java process share, and numbers new
-objects with one counter. Both are set before every command, to what follows from (task, seed, number of the command)
-and to where this world's counter stood, so that worlds do not feel each other and a replay meets the same chances.
+Made repeatable here. All worlds of a Java process share one random source, one counter that numbers new objects, and
+one list of simplifications ("easy" means other ones for tasks with circuits). All three are set before every command, to
+what follows from (task, seed, number of the command), to where this world's counter stood and to what this world was
+loaded with, so that worlds do not feel each other and a replay meets the same chances.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class World:
         self._identity = ""
         self._commands = 0
         self._objects = 0
+        self._simplifications = ""
         self._question: list[str] = []  # numbers that answer the engine's standing question
         self._asked = ""  # the command that it asked about
 
@@ -54,7 +56,7 @@ class World:
             self._forget_tasks()
             if said:
                 raise EngineGone(f"the engine could not load variation {variation} of {task!r}: {said}")
-            self._objects = jvm.ids.count()
+            self._objects, self._simplifications = jvm.ids.count(), jvm.simplifications()
             # until its first command the engine still tells the score and the end of the episode before
             return replace(self._shown(""), score=0.0, completed=False)
 
@@ -76,7 +78,7 @@ class World:
     def valid_actions(self) -> list[str]:
         """Every command that the engine would carry out now, sorted. Slow: 200 to 1,300 texts."""
         with self._calls() as jvm:
-            self._seed(jvm, "valid")
+            self._prepare(jvm, "valid")
             if self._question:
                 return list(self._question)
             return sorted(set(jvm.joined(self._front.getValidActionObjectCombinations())))
@@ -138,15 +140,17 @@ class World:
         """The engine makes the list of all 7,207 variations at every load, 10 MB of it, and needs it no more."""
         getattr(self._front, "taskMaker_$eq")(None)
 
-    def _seed(self, jvm: Jvm, what: str) -> None:
+    def _prepare(self, jvm: Jvm, what: str) -> None:
+        """Set what worlds share to what this one has."""
+        jvm.simplify(self._simplifications)
+        getattr(jvm.ids, "count_$eq")(self._objects)
         digest = blake2b(f"{self._identity}|{self._commands}|{what}".encode(), digest_size=6).digest()
         jvm.random.setSeed(int.from_bytes(digest, "big"))
 
     def _step(self, text: str) -> Shown:
         jvm = self._jvm
         assert jvm is not None
-        self._seed(jvm, "step")
-        getattr(jvm.ids, "count_$eq")(self._objects)
+        self._prepare(jvm, "step")
         said = str(self._front.step(text))
         self._objects = jvm.ids.count()
         known = not said.startswith(UNKNOWN)
