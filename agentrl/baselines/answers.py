@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentrl.baselines.prompts import DIRECT, REACT
-from agentrl.episode.parse import INVALID, Parsed
+from agentrl.episode.parse import INVALID, Parsed, between
 
-# what a reasoning model thinks before it answers, where the endpoint does not keep it apart
-_THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL | re.IGNORECASE)
-_TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
-_LABEL = r"[\s*_#>`-]*{}\s*\d*\s*[*_]*\s*:[*_]*"
-_ACTION = re.compile(_LABEL.format("action") + r"[ \t]*(.*)", re.IGNORECASE)
-_THOUGHT = re.compile(_LABEL.format("thought"), re.IGNORECASE)
-_FENCE = re.compile(r"\s*```\w*\s*")
+# Answers are whatever a model says, however long: each of these reads a text once. Possessive (`*+`), since no two
+# neighbouring parts share a character, so that there is nothing to try again; a label begins where its marks begin.
+_MARKS = r"[\s*_#>`-]"
+_LABEL = r"{}\s*+\d*+\s*+[*_]*+\s*+:[*_]*+"
+_ACTION = re.compile(_MARKS + "*+" + _LABEL.format("action") + r"[ \t]*+(.*)", re.IGNORECASE)
+_THOUGHT = re.compile(f"(?<!{_MARKS}){_MARKS}*+" + _LABEL.format("thought"), re.IGNORECASE)
+_FENCE = re.compile(r"\s*+```\w*+\s*+")
 
 
 def direct_action(text: str) -> Parsed:
@@ -23,9 +23,9 @@ def direct_action(text: str) -> Parsed:
     thought, rest, reason = _without_thought(text)
     if reason:
         return Parsed(INVALID, thought, False, reason)
-    tagged = _TAGGED.search(rest)
+    tagged, _ = between(rest, "action", most=1)
     if tagged:
-        return _parsed(tagged.group(1), thought)
+        return _parsed(tagged[0], thought)
     for line in rest.splitlines():
         if line.strip() and not _FENCE.fullmatch(line):
             labelled = _ACTION.fullmatch(line)
@@ -69,9 +69,10 @@ STYLES = {
 
 
 def _without_thought(text: str) -> tuple[str, str, str]:
-    """(thought, the rest, why there is no rest)"""
-    thought = "\n".join(part.strip() for part in _THINK.findall(text))
-    rest = _THINK.sub("", text)
+    """(thought, the rest, why there is no rest). A thought is what a reasoning model thinks before it answers, where the
+    endpoint does not keep it apart."""
+    thoughts, rest = between(text, "think")
+    thought = "\n".join(part.strip() for part in thoughts)
     if "<think>" in rest.lower():
         return rest.lower().partition("<think>")[2].strip(), "", "cut while it was thinking"
     return thought, rest.rpartition("</think>")[2], ""  # some endpoints leave the opening tag out

@@ -11,9 +11,32 @@ from dataclasses import dataclass
 INVALID = "<invalid>"
 """The action of every text that is none: to the advantage stage all such texts are one action."""
 
-_THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL | re.IGNORECASE)
+_TAGS = {
+    tag: (re.compile(f"<{tag}>", re.IGNORECASE), re.compile(f"</{tag}>", re.IGNORECASE)) for tag in ("think", "action")
+}
 # CJK ideographs, and the punctuation, kana and hangul that come with them
 _CJK = re.compile("[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
+
+
+def between(text: str, tag: str, most: int | None = None) -> tuple[list[str], str]:
+    """(what stands between <tag> and the next </tag>, each time or at most `most` times; the text without these).
+
+    Reads the text once: a pattern with `.*?` in it would look through the whole rest again behind every tag that is
+    never closed.
+    """
+    start, end = _TAGS[tag]
+    found: list[str] = []
+    rest: list[str] = []
+    at = 0
+    while most is None or len(found) < most:
+        opened = start.search(text, at)
+        closed = end.search(text, opened.end()) if opened else None
+        if opened is None or closed is None:
+            break
+        found.append(text[opened.end() : closed.start()])
+        rest.append(text[at : opened.start()])
+        at = closed.end()
+    return found, "".join([*rest, text[at:]])
 
 
 @dataclass(frozen=True)
@@ -38,8 +61,8 @@ class ActionParser:
 
     def __call__(self, text: str) -> Parsed:
         lower = text.lower()
-        found = _THOUGHT.search(text)
-        thought = found.group(1).strip() if found else ""
+        found, _ = between(text, "think", most=1)
+        thought = found[0].strip() if found else ""
         reason = self._pair(lower, "action") or (self._pair(lower, "think") if self.require_think else "")
         if not reason and not self.allow_cjk and _CJK.search(text):
             reason = "a CJK character"

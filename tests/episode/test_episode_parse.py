@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agentrl.episode.parse import INVALID, ActionParser
@@ -63,3 +65,10 @@ def test_switches() -> None:
 def test_all_invalid_texts_are_one_action() -> None:
     texts = ["", "x", "<action></action>", GOOD.replace("think", "thought"), "<think>a</think><action>"]
     assert {ActionParser()(text).action for text in texts} == {"<invalid>"}
+
+
+@pytest.mark.parametrize("text", ["<think>" * 28_000, "<think>" * 28_000 + GOOD, "<action>" * 25_000])
+def test_a_long_response_is_read_once(text: str) -> None:
+    began = time.process_time()
+    ActionParser()(text)
+    assert time.process_time() - began < 1.0

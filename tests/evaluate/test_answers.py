@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -118,3 +119,44 @@ def test_shorter_halves_the_turns_until_none_is_left() -> None:
         assert "room 6" in messages[-1]["content"]
         lengths.append(len(messages))
     assert lengths == [5, 3, 1] and talk.prompt("room 6", None) is None
+
+
+LONG = 200_000  # characters
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "action" + " " * LONG + "x",
+        " " * LONG + "Action: up",
+        " " * LONG + "\nAction: up",
+        "* " * (LONG // 2) + "\nAction: up",
+        "thought" + " " * LONG + "\nAction: up",
+        "action" + "1" * LONG,
+        "action" + "*" * LONG,
+        "<think>" * (LONG // 7),
+        "<action>" * (LONG // 8),
+        "<think>a</think>" + "<think>" * (LONG // 7),
+        "```" + " " * LONG + "x",
+    ],
+    ids=lambda text: repr(text[:18]),
+)
+def test_a_long_answer_is_read_once(text: str) -> None:
+    began = time.process_time()
+    direct_action(text)
+    react_action(text)
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "thought"),
+    [
+        ("my thought : a\naction 2 ** :** go", "go", "my a"),
+        ("x - thought\naction * : up", "up", "x - thought"),
+        ("<THINK>a</think>b<think>c</THINK>\n> action: up", "up", "b"),
+        ("<think>a<think>b</think>c</think>\nAction: up", "up", "a<think>b"),
+    ],
+)
+def test_labels_and_tags_in_odd_places(text: str, action: str, thought: str) -> None:
+    parsed = react_action(text)
+    assert (parsed.valid, parsed.action, parsed.thought) == (True, action, thought)
