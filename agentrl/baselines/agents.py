@@ -9,7 +9,7 @@ from typing import Any
 
 from agentrl.baselines.answers import STYLES, Style
 from agentrl.baselines.chat import ChatRenderer, MessageBytes, decode, encode
-from agentrl.baselines.endpoint import Endpoint, TooLong, Usage
+from agentrl.baselines.endpoint import Endpoint, TooLong
 from agentrl.baselines.prompts import ENDED, OPENING, REFLECT, notes_text, rules_of
 from agentrl.baselines.words import EvaluateWords
 from agentrl.config.schema import RunConfig
@@ -47,11 +47,15 @@ class Played:
 
 
 class Fitting:
-    """An endpoint that is asked again, with fewer turns, for what did not fit the context of its model."""
+    """An endpoint that is asked again, with fewer turns, for what did not fit the context of its model.
+
+    full: not even the latest turn fitted. The episode's last turn is then none: the model was never asked for it.
+    """
 
     def __init__(self, endpoint: Endpoint, renderer: Renderer) -> None:
         self.endpoint, self.renderer = endpoint, renderer
         self.release = endpoint.release
+        self.full = False
 
     async def generate(self, prompt_ids: list[int], *, trajectory_key: tuple[int, str, int], **how: Any) -> Generation:
         ids: list[int] | None = prompt_ids
@@ -62,7 +66,7 @@ class Fitting:
                 if not isinstance(self.renderer, ChatRenderer):
                     raise TrajectoryLost(f"the prompt is too long for the endpoint's model ({error})") from None
                 ids = self.renderer.latest.shorter()
-        self.endpoint.note(trajectory_key, Usage(0, 0))
+        self.full = True
         return Generation([], [], "context")
 
 
@@ -116,7 +120,9 @@ class Agent:
         trajectory = await episodes.run(
             played.task, trial, EVALUATION_STEP, temperature=self.config.evaluation.temperature
         )
-        if self.endpoint is not None:
+        if isinstance(router, Fitting):
+            if router.full:
+                _end_before_last(trajectory)
             self._tell_tokens(trajectory, played)
         else:
             played.count(sum(len(t.prompt_ids) for t in trajectory.turns), trajectory.response_tokens)
@@ -146,11 +152,11 @@ class Agent:
         return [note for note in notes if note][-self.own.reflexion.memory :]
 
     def _tell_tokens(self, trajectory: Trajectory, played: Played) -> None:
-        """An endpoint says how many tokens there were, not which: -1 stands for each."""
+        """An endpoint says how many tokens there were, not which: what is kept has that length and takes no room."""
         assert self.endpoint is not None
         for turn, usage in zip(trajectory.turns, self.endpoint.take(trajectory.key), strict=True):
-            turn.prompt_ids = [-1] * (usage.prompt_tokens or 0)
-            turn.response_ids = [-1] * (usage.response_tokens or 0)
+            turn.prompt_ids = range(usage.prompt_tokens or 0)  # type: ignore[assignment]
+            turn.response_ids = range(usage.response_tokens or 0)  # type: ignore[assignment]
             played.count(usage.prompt_tokens, usage.response_tokens)
 
     async def _reflect(self, played: Played) -> str:
@@ -199,6 +205,14 @@ class Agent:
                 score=trajectory.score,
             )
             yield encode(self.tokenizer, [{"role": "user", "content": text}])
+
+
+def _end_before_last(trajectory: Trajectory) -> None:
+    """As the episode loop ends one whose prompt does not fit: without a turn; what its end is worth is the one before."""
+    last = trajectory.turns.pop()
+    trajectory.ended = "context"
+    if trajectory.turns:
+        trajectory.turns[-1].reward += last.reward
 
 
 def tokenizer_for(config: RunConfig, own: EvaluateWords) -> Any:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import httpx
 
 from agentrl.baselines.endpoint import Endpoint, is_local
 from agentrl.baselines.request import Request, identity
@@ -23,6 +26,7 @@ from agentrl.config.preflight import (
 from agentrl.config.schema import RunConfig
 
 SHORTEST_NOTE_PROMPT = 64  # tokens: less holds no task
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")  # a name that is surely no key
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Ready:
     prompts: dict[str, str]
     identity: dict[str, object]
     out: Path
-    key: str | None = None  # of the endpoint
+    key: str | None = field(default=None, repr=False)  # of the endpoint
 
 
 def check(request: Request) -> Ready:
@@ -60,9 +64,8 @@ def check(request: Request) -> Ready:
         )
     if own.backend != "openai" and own.endpoint.model_fields_set:
         name = sorted(own.endpoint.model_fields_set)[0]
-        raise ConfigError(
-            f"endpoint.{name}={getattr(own.endpoint, name)}: only backend=openai asks an endpoint; add that word."
-        )
+        said = f"endpoint.{name}" if name == "key_env" else f"endpoint.{name}={getattr(own.endpoint, name)}"
+        raise ConfigError(f"{said}: only backend=openai asks an endpoint; add that word.")
     check_environment_name(config)
     if own.out is not None:
         check_writable("out", Path(own.out))
@@ -154,7 +157,8 @@ def _endpoint(words: EndpointWords) -> str | None:
     try:
         parts = urlsplit(words.url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
+        good = good and bool(httpx.URL(words.url).host)  # it knows which names nobody can look up
+    except (ValueError, httpx.InvalidURL):
         good = False
     if not good:
         raise ConfigError(f"endpoint.url={words.url}: not an address; write http://HOST:PORT/v1 or https://HOST/v1.")
@@ -180,6 +184,12 @@ def _key(words: EndpointWords) -> str | None:
     if not key:
         if words.key_env is None and is_local(str(words.url)):
             return None
+        if not _VARIABLE.fullmatch(name):
+            # many keys are identifiers, too
+            raise ConfigError(
+                "endpoint.key_env: there is no environment variable of that name; put the endpoint's key into one, and "
+                "give its name, for example endpoint.key_env=MY_KEY."
+            )
         said = f"endpoint.key_env={words.key_env}" if words.key_env else f"endpoint.url={words.url}"
         raise ConfigError(
             f"{said}: the environment variable {name} is not set; put the endpoint's key into it, or name another one by "

@@ -7,21 +7,20 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from agentrl.baselines.chat import Message, answer_ids, messages_of
+from agentrl.baselines.completions import Answer, Usage, answer_of, asked_wait, json_of, short, words_of
 from agentrl.baselines.words import EndpointWords
 from agentrl.config.errors import ConfigError, nearest
 from agentrl.environments.faults import TrajectoryLost
 from agentrl.episode.records import Generation
 
 LONGEST_WAIT_S = 60.0  # between two tries, unless the endpoint asks for more
-LONGEST_ASKED_WAIT_S = 300.0
 SEEDS = 1 << 31  # some servers take 32 bits only
 # servers have no common code for it; their sentences have these words in common
 _TOO_LONG = re.compile(r"context|too long|too many tokens|maximum .*(length|tokens)|token limit", re.IGNORECASE)
@@ -34,21 +33,6 @@ class EndpointFailed(RuntimeError):
 
 class TooLong(Exception):
     """The conversation does not fit the model's context: with fewer of its turns it may."""
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Tokens of one answer as the endpoint counted them; None where it did not say."""
-
-    prompt_tokens: int | None
-    response_tokens: int | None
-
-
-@dataclass(frozen=True)
-class Answer:
-    text: str
-    stop_reason: str
-    usage: Usage
 
 
 def is_local(url: str) -> bool:
@@ -137,9 +121,7 @@ class Endpoint:
         words = self.words
         hello: list[Message] = [{"role": "user", "content": "Answer with the word yes."}]
         try:
-            response = await self._client.post(
-                self._url("chat/completions"), **_json(self.request(hello, words.max_tokens, temperature, top_p, 0))
-            )
+            response = await self._try(self.request(hello, words.max_tokens, temperature, top_p, 0))
         except httpx.TimeoutException:
             raise ConfigError(
                 f"endpoint.url={words.url}: no answer within {words.timeout_s:g} s; raise endpoint.timeout_s, or see "
@@ -147,8 +129,12 @@ class Endpoint:
             ) from None
         except httpx.HTTPError as error:
             raise ConfigError(
-                f"endpoint.url={words.url}: nothing answers there ({error or type(error).__name__}); start the endpoint, "
-                "or correct the address."
+                f"endpoint.url={words.url}: nothing answers there ({self._why(error) or type(error).__name__}); start the "
+                "endpoint, or correct the address."
+            ) from None
+        except (httpx.InvalidURL, ValueError) as error:  # a name that nobody can look up
+            raise ConfigError(
+                f"endpoint.url={words.url}: no request can be sent there ({self._why(error)}); correct the address."
             ) from None
         status = response.status_code
         if status in (401, 403):
@@ -162,26 +148,45 @@ class Endpoint:
             )
         if status == 404:
             raise ConfigError(await self._not_found(response))
-        if 400 <= status < 500 and status not in (408, 429):
+        if 400 <= status < 500 and not _may_pass(status):
             raise ConfigError(
                 f"endpoint.extra={words.extra}: the endpoint refuses the request ({self._said(response)}); extra adds "
                 "fields to it, and null leaves one of ours out, as in 'endpoint.extra={seed:null}'."
             )
-        if status == 200:
-            try:
-                answer_of(response.json())
-            except ValueError as error:
-                raise ConfigError(
-                    f"endpoint.url={words.url}: it does not answer as an OpenAI-compatible endpoint does ({error}); "
-                    "the address often ends in /v1."
-                ) from None
-        # 429 and 5xx may pass: the evaluation waits for it, as long as its retries last
+        if 300 <= status < 400:
+            where = short(response.headers.get("location", "a place that it does not name"), self._key)
+            raise ConfigError(
+                f"endpoint.url={words.url}: it answers with {status}, which sends on to {where}; give the address that "
+                "answers itself."
+            )
+        if status != 200:
+            raise ConfigError(
+                f"endpoint.url={words.url}: it answers with {self._said(response)}, not with 200; see whether the "
+                "endpoint is well, or correct the address."
+            )
+        try:
+            answer_of(json_of(response))
+        except ValueError as error:
+            raise ConfigError(
+                f"endpoint.url={words.url}: it does not answer as an OpenAI-compatible endpoint does "
+                f"({self._why(error)}); the address often ends in /v1."
+            ) from None
+
+    async def _try(self, body: dict[str, Any]) -> httpx.Response:
+        """The trial's answer. What may pass (429, 5xx) is waited for as in the evaluation; the last one counts."""
+        attempt = 0
+        while True:
+            response = await self._client.post(self._url("chat/completions"), **_json(body))
+            if not _may_pass(response.status_code) or attempt == self.words.max_retries:
+                return response
+            await asyncio.sleep(max(self._wait(attempt), asked_wait(response.headers)))
+            attempt += 1
 
     async def _not_found(self, response: httpx.Response) -> str:
         words, known = self.words, []
         try:
             listed = await self._client.get(self._url("models"))
-            known = [str(model["id"]) for model in listed.json()["data"]]
+            known = [short(str(model["id"]), self._key) for model in json_of(listed)["data"]]
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             pass
         if known:
@@ -194,28 +199,31 @@ class Endpoint:
     async def _ask(self, body: dict[str, Any]) -> Answer:
         words, reason = self.words, ""
         for attempt in range(words.max_retries + 1):
-            wait = min(LONGEST_WAIT_S, words.backoff_s * 2**attempt) * (0.75 + 0.5 * random.random())
+            wait = self._wait(attempt)
             self.counters["requests"] += 1
             try:
                 response = await self._client.post(self._url("chat/completions"), **_json(body))
                 if response.status_code == 200:
-                    return self._count(answer_of(response.json()))
+                    return self._count(answer_of(json_of(response)))
                 reason = self._said(response)
-                if response.status_code not in (408, 429) and response.status_code < 500:
+                if not _may_pass(response.status_code):
                     self._refuse(response.status_code, reason)
                 wait = max(wait, asked_wait(response.headers))
             except httpx.TimeoutException:
                 reason = f"no answer within {words.timeout_s:g} s"
             except httpx.HTTPError as error:
-                reason = f"{type(error).__name__}: {error}"
-            except ValueError as error:  # a gateway's page, or half an answer
-                reason = str(error)
+                reason = f"{type(error).__name__}: {self._why(error)}"
+            except (httpx.InvalidURL, ValueError) as error:  # a gateway's page, or half an answer
+                reason = self._why(error)
             if attempt < words.max_retries:
                 self.counters["retries"] += 1
                 await asyncio.sleep(wait)
         raise EndpointFailed(
             f"endpoint.url={words.url}: a request failed {words.max_retries + 1} times; the last time: {reason}"
         )
+
+    def _wait(self, attempt: int) -> float:
+        return min(LONGEST_WAIT_S, self.words.backoff_s * 2**attempt) * (0.75 + 0.5 * random.random())
 
     def _refuse(self, status: int, reason: str) -> None:
         if status == 413 or (status in (400, 422) and _TOO_LONG.search(reason)):
@@ -235,39 +243,15 @@ class Endpoint:
         return f"{str(self.words.url).rstrip('/')}/{path}"
 
     def _said(self, response: httpx.Response) -> str:
-        """Status and the endpoint's own words, on one line and without the key, which some endpoints repeat."""
-        try:
-            error = response.json()
-            error = error.get("error", error) if isinstance(error, Mapping) else error
-            text = str(error.get("message", error) if isinstance(error, Mapping) else error)
-        except ValueError:
-            text = response.text
-        text = " ".join(text.split())[:200]
-        text = text.replace(self._key, "...") if self._key else text
-        return f"{response.status_code} {text}".strip()
+        """Status and the endpoint's own words."""
+        return f"{response.status_code} {short(words_of(response), self._key)}".strip()
+
+    def _why(self, error: Exception) -> str:
+        return short(str(error), self._key)
 
 
-def answer_of(content: Any) -> Answer:
-    """From the JSON of a chat completion. ValueError when it is none."""
-    try:
-        choice = content["choices"][0]
-        text = choice["message"].get("content") or ""
-        if isinstance(text, list):
-            text = "".join(str(part.get("text", "")) for part in text)
-        usage = content.get("usage") or {}
-        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        counted = Usage(*(count if isinstance(count, int) else None for count in counts))
-        return Answer(str(text), str(choice.get("finish_reason") or "stop"), counted)
-    except (KeyError, IndexError, TypeError, AttributeError):
-        raise ValueError(f"its answer is no chat completion: {json.dumps(content)[:120]}") from None
-
-
-def asked_wait(headers: Mapping[str, str]) -> float:
-    """Seconds that `Retry-After` asks for, at most LONGEST_ASKED_WAIT_S; 0 without it, or where it is a date."""
-    try:
-        return min(LONGEST_ASKED_WAIT_S, max(0.0, float(headers.get("retry-after", "0"))))
-    except ValueError:
-        return 0.0
+def _may_pass(status: int) -> bool:
+    return status in (408, 429) or status >= 500
 
 
 def _json(body: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from agentrl.config.errors import ConfigError
 from agentrl.episode.records import Trajectory
 from agentrl.episode.transcript import format_trajectory
 from agentrl.report.files import plain, read_json_lines, write_json, write_text
+from agentrl.report.run_directory import OF_A_RUN
 
 
 def line_of(played: Played) -> dict[str, Any]:
@@ -65,17 +66,22 @@ def _trial(trajectory: Trajectory) -> dict[str, Any]:
 class Results:
     """The folder. Only one process at a time may have it; what lies in it already is kept and counts.
 
-    Use it as a context. Raises ConfigError when another evaluation lies there, or another process works in it.
+    Use it as a context. Raises ConfigError when another evaluation or a run lies there, or another process works in it.
+
+    counters, seconds: of the earlier parts of this evaluation, as evaluation.json has them.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
         self.folder, self.identity = folder, plain(identity)
         self.lines: dict[str, dict[str, Any]] = {}
+        self.counters: dict[str, Any] = {}
+        self.seconds = 0.0
 
     def __enter__(self) -> Results:
         self._file: TextIO | None = None
         self._made = not self.folder.exists()
         try:
+            self._refuse_a_run()
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / ".lock").open("w")
         except OSError as error:
@@ -149,11 +155,23 @@ class Results:
             parts += [f"\n=== note\n{played.notes[number]}\n\n"] if number < len(played.notes) else []
         write_text(path, "".join(parts).encode("utf-8", "replace").decode())
 
+    def _refuse_a_run(self) -> None:
+        """An evaluation has a config.yaml, too, but never without its evaluation.json."""
+        ours = ("config.yaml",) if (self.folder / "evaluation.json").exists() else ()
+        if any((self.folder / name).exists() for name in OF_A_RUN if name not in ours):
+            raise ConfigError(
+                f"out={self.folder}: there is a training run in it, which has files of the same names; name another "
+                "folder, or leave it out."
+            )
+
     def _check(self, episodes: Path) -> None:
         """What lies there must be of the very same evaluation."""
         path = self.folder / "evaluation.json"
         try:
-            there = json.loads(path.read_text(encoding="utf-8"))["identity"]
+            summary = json.loads(path.read_text(encoding="utf-8"))
+            there = summary["identity"]
+            self.counters = dict(summary.get("counters") or {})
+            self.seconds = float(summary.get("seconds") or 0.0)
         except FileNotFoundError:
             if episodes.exists():
                 raise ConfigError(
@@ -170,6 +188,18 @@ class Results:
             raise ConfigError(
                 f"out={self.folder}: it holds an evaluation with {key}={old}, and this one has {new}; name another folder."
             )
+
+
+def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Counters of two parts, with what only one of them has; what is no number is that of the other."""
+    out = dict(one)
+    for name, value in other.items():
+        before = out.get(name)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            out[name] = added(before, value)
+        else:
+            out[name] = before + value if isinstance(before, int | float) and isinstance(value, int | float) else value
+    return out
 
 
 def first_difference(old: Any, new: Any, key: str = "") -> tuple[str, Any, Any] | None:

@@ -15,7 +15,7 @@ import yaml
 from agentrl.baselines.agents import Agent, tokenizer_for
 from agentrl.baselines.check import Ready, try_endpoint
 from agentrl.baselines.endpoint import Endpoint, EndpointFailed
-from agentrl.baselines.results import Results, summarise, table
+from agentrl.baselines.results import Results, added, summarise, table
 from agentrl.config.errors import ConfigError
 from agentrl.config.preflight import check_workers
 from agentrl.config.schema import RunConfig
@@ -26,6 +26,7 @@ from agentrl.report.versions import versions
 
 REPORTS = 10  # lines of progress in a whole evaluation
 MOST_REASONS = 20  # of lost tasks, in evaluation.json
+LONGEST_REASON = 300  # characters of what ended an evaluation, there too
 
 
 def evaluate(ready: Ready) -> int:
@@ -54,8 +55,8 @@ class Evaluating:
         self.config, self.own = ready.request.config, ready.request.own
         self.stop = StopRequest("finishing the episodes in hand; what is finished is kept")
         self.lost: dict[str, str] = {}  # task -> why
-        self.counters: dict[str, Any] = {}
-        self.started = time.time()
+        self._counting: dict[str, Any] = {}  # name -> what has counters
+        self._started: float | None = None  # None: there is nothing to play
         self._ended = 0
         self._written = set(ready.tasks[: self.config.evaluation.transcripts])  # as transcripts, too
 
@@ -75,6 +76,7 @@ class Evaluating:
 
     def begin(self) -> None:
         """Open the folder for what comes, with the configuration in it."""
+        self._started = time.monotonic()
         self.results.begin(self._summary("running"))
         tree = {"evaluate": self.own.model_dump(mode="json"), **self.config.model_dump(mode="json")}
         write_text(self.ready.out / "config.yaml", yaml.safe_dump(tree, sort_keys=False))
@@ -84,7 +86,7 @@ class Evaluating:
 
         from agentrl.driver.cluster import connect
 
-        state = "failed"
+        state, reason = "failed", ""
         try:
             connect(
                 self.config, _no_workers if self.own.backend == "openai" else partial(check_workers, training=False)
@@ -93,20 +95,25 @@ class Evaluating:
             asyncio.run(self._play())
             state = "stopped" if self.stop and self.left else "done"
         except EndpointFailed as error:
+            reason = str(error)
             print(f"agentrl: {error}", file=sys.stderr)
-            return self.finish("failed", str(error))
-        except ConfigError:
+        except ConfigError as error:
+            reason = str(error)
             raise
-        except Exception:
-            print(
-                "the evaluation failed; what is finished is kept, and the same command goes on once the reason is mended"
-            )
+        except BaseException as error:
+            reason = " ".join(repr(error).split())
+            if isinstance(error, Exception):
+                print(
+                    "the evaluation failed; what is finished is kept, and the same command goes on once the reason is "
+                    "mended"
+                )
             raise
         finally:
+            reason = reason[:LONGEST_REASON]
             ray.shutdown()
             if state == "failed":
-                self.results.write(self._summary(state))
-        return self.finish(state)
+                self.results.write(self._summary(state, reason))
+        return self.finish(state, reason)
 
     @property
     def left(self) -> int:
@@ -127,13 +134,11 @@ class Evaluating:
                 starting = [router.start()]
                 at_once = self.config.rollout.max_num_seqs * self.config.rollout.workers
             stack.push_async_callback(router.close)
+            self._counting = {"environment": pool, "model": router}
             tokenizer = await asyncio.to_thread(tokenizer_for, self.config, self.own)
             await asyncio.gather(pool.start(), *starting)
             agent = Agent(self.config, self.own, pool, router, tokenizer, self.ready.prompts)
-            try:
-                await self._play_all(agent, min(at_once, pool.free_slots, len(self.todo)))
-            finally:
-                self.counters = {"environment": dict(pool.counters), "model": dict(router.counters)}
+            await self._play_all(agent, min(at_once, pool.free_slots, len(self.todo)))
 
     async def _play_all(self, agent: Agent, at_once: int) -> None:
         coming = iter(self.todo)
@@ -162,7 +167,8 @@ class Evaluating:
             await asyncio.gather(*players, return_exceptions=True)
 
     def _progress(self, began: float) -> None:
-        """A line for every tenth of what is to be played."""
+        """A line for every tenth of what is to be played; the counters so far are written down with it, as a kill would
+        lose them."""
         total = len(self.todo)
         if self._ended * REPORTS // total == (self._ended - 1) * REPORTS // total:
             return
@@ -174,6 +180,7 @@ class Evaluating:
             + (f", about {minutes:.0f} min left" if minutes >= 1 else ""),
             flush=True,
         )
+        self.results.write(self._summary("running"))
 
     def finish(self, state: str, reason: str = "") -> int:
         """Write evaluation.json, print the table. Returns the exit status."""
@@ -198,6 +205,9 @@ class Evaluating:
     def _summary(self, state: str, reason: str = "") -> dict[str, Any]:
         """What evaluation.json holds. Of the tasks that were asked for, in their order, whatever else lies there."""
         config, request = self.config, self.ready.request
+        # of this part; the folder knows those of the parts before
+        counters = {name: dict(one.counters) for name, one in self._counting.items()}
+        seconds = 0.0 if self._started is None else time.monotonic() - self._started
         return {
             "state": state,
             "reason": reason,
@@ -210,8 +220,8 @@ class Evaluating:
             "tasks_lost": len(self.lost),
             "lost": dict(list(self.lost.items())[:MOST_REASONS]),
             **summarise(self._lines()),
-            "counters": self.counters,
-            "seconds": time.time() - self.started,
+            "counters": added(self.results.counters, counters),
+            "seconds": self.results.seconds + seconds,
             "versions": versions(),
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,7 @@ class Words:
 
 
 _TEXTS = ("out", "endpoint.url", "endpoint.model", "endpoint.key_env")  # taken as they stand, whatever is in them
+_SECRET = re.compile(r"key|token$|secret|password", re.IGNORECASE)
 
 
 def read_words(words: list[str]) -> Words:
@@ -71,6 +73,11 @@ def read_words(words: list[str]) -> Words:
             continue
         key, _, value = word.lstrip("+").partition("=")
         head = key.split(".")[0]
+        told = word
+        if _SECRET.search(key) and key not in _TEXTS and key not in known_keys():
+            told = key  # somebody may have given the endpoint's key here, so it is not repeated
+            if head == "endpoint" and not key.startswith("endpoint.extra."):
+                raise ConfigError(f"{told}: there is no such key; endpoint.key_env names the variable that holds it.")
         if word.startswith("-"):
             raise ConfigError(f"{word}: there is no such flag; known are --help and --cfg job.")
         if head in EvaluateWords.model_fields:
@@ -87,7 +94,7 @@ def read_words(words: list[str]) -> Words:
             read.run.append(word)
             read.whole_split = read.whole_split and key != "evaluation.tasks"
         else:
-            raise ConfigError(f"{word}: there is no such key.{_hint(key)}")
+            raise ConfigError(f"{told}: there is no such key.{_hint(key)}")
     try:
         read.own = EvaluateWords.model_validate(own)
     except ValidationError as error:

@@ -142,6 +142,43 @@ def test_a_conversation_too_long_for_the_model(endpoint: Any, local_pool: Any) -
     assert one.trials[0].ended == "context" and not one.trials[0].success
 
 
+def test_what_did_not_fit_is_no_turn(endpoint: Any, local_pool: Any) -> None:
+    """As with a local model: a turn that nobody was asked for is not counted, and none of it is taken for invalid."""
+    endpoint.model = lambda messages, body: "still"
+    endpoint.most_tokens = 20  # words: not even one turn
+    (one,) = play(endpoint, local_pool, "direct", tasks=TASKS[:1])
+    line = line_of(one)
+    assert line["ended"] == "context" and line["turns"] == 0 and line["trials"][0]["invalid_turns"] == 0
+    assert line["prompt_tokens"] == line["response_tokens"] == 0
+    endpoint.most_tokens = None
+
+    def model(messages: list[dict[str, str]], body: dict[str, Any]) -> str:
+        endpoint.most_tokens = 20 if len(endpoint.asked) >= 2 else None
+        return "still"
+
+    endpoint.asked.clear()
+    endpoint.model = model
+    # the third would be the last one: it is still the context that ended it
+    (one,) = play(endpoint, local_pool, "direct", "environment.max_turns=3", tasks=TASKS[:1])
+    line = line_of(one)
+    assert (line["ended"], line["turns"], line["trials"][0]["invalid_turns"]) == ("context", 2, 0)
+    assert line["response_tokens"] == 2 and summarise([line])["all"]["invalid_turn_share"] == 0.0
+
+
+def test_an_endpoint_that_calls_its_own_end_context(endpoint: Any, local_pool: Any) -> None:
+    answer = {"choices": [{"message": {"content": "still"}, "finish_reason": "context"}]}
+    endpoint.faults = [(200, answer, {})] * 2
+    (one,) = play(endpoint, local_pool, "direct", "environment.max_turns=2", tasks=TASKS[:1])
+    assert one.trials[0].ended == "max_turns" and len(one.trials[0].turns) == 2
+
+
+def test_tokens_are_counted_and_take_no_room(endpoint: Any, local_pool: Any) -> None:
+    usage = {"prompt_tokens": 1 << 30, "completion_tokens": 1 << 30}
+    endpoint.faults = [(200, {"choices": [{"message": {"content": "still"}}], "usage": usage}, {})]
+    (one,) = play(endpoint, local_pool, "direct", "environment.max_turns=1", tasks=TASKS[:1])
+    assert one.prompt_tokens == one.trials[0].response_tokens == 1 << 30
+
+
 def test_repeated_it_is_the_same(endpoint: Any, local_pool: Any) -> None:
     """A model whose answers hang on the seed: every request gets the seed that it had before."""
     moves = ("up", "down", "left", "right")

@@ -7,10 +7,12 @@ import socket
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from agentrl.baselines.chat import MessageBytes
-from agentrl.baselines.endpoint import Endpoint, EndpointFailed, TooLong, Usage
+from agentrl.baselines.completions import Usage, answer_of, short, words_of
+from agentrl.baselines.endpoint import Endpoint, EndpointFailed, TooLong
 from agentrl.baselines.words import EndpointWords
 from agentrl.config import ConfigError
 from agentrl.environments.faults import TrajectoryLost
@@ -61,6 +63,14 @@ def test_usage_that_is_not_told(endpoint: Any) -> None:
     assert client.take(0) == [Usage(None, None)] and client.counters["answers_without_usage"] == 1
 
 
+@pytest.mark.parametrize("count", [10**13, -1, 1.5, "7", True, [7]])
+def test_usage_that_cannot_be(count: Any, endpoint: Any) -> None:
+    answer = {"choices": [{"message": {"content": "up"}}], "usage": {"prompt_tokens": count, "completion_tokens": 2}}
+    endpoint.faults = [(200, answer, {})]
+    _, client = ask(words(endpoint))
+    assert client.take(0) == [Usage(None, 2)] and client.counters["answers_without_usage"] == 1
+
+
 def test_what_passes_is_tried_again(endpoint: Any) -> None:
     endpoint.faults = [(429, {"error": "slow down"}, {}), (503, "<html>busy</html>", {}), (200, "half a", {})]
     (made,), client = ask(words(endpoint))
@@ -80,6 +90,56 @@ def test_retries_end(endpoint: Any) -> None:
         ask(words(endpoint, max_retries=2))
     said = str(caught.value)
     assert "failed 3 times" in said and "500 broken" in said and endpoint.url in said and KEY not in said
+
+
+LONG = "sk-" + "0123456789abcdef" * 10
+
+
+@pytest.mark.parametrize("before", ["", "x" * 50, "x" * 120, "x" * 195, "x" * 300])
+@pytest.mark.parametrize("key", [LONG, 'sk-"quoted\\'])
+def test_no_part_of_the_key_is_told(before: str, key: str) -> None:
+    def said(reply: httpx.Response) -> str:
+        return short(words_of(reply), key)
+
+    told = [
+        said(httpx.Response(500, json={"error": {"message": f"{before} {key}"}})),
+        said(httpx.Response(500, json={"error": {"key": f"{before} {key}"}})),
+        said(httpx.Response(500, text=f"{before} {key}")),
+        said(httpx.Response(500, text=f"{before} {key[:11]}")),  # cut over there
+    ]
+    with pytest.raises(ValueError) as caught:
+        answer_of({"wrong": f"{before} {key}"})
+    told.append(short(str(caught.value), key))
+    for text in told:
+        assert key[:8] not in text and key[-8:] not in text and len(text) <= 200
+
+
+def test_an_answer_that_is_none_does_not_tell_the_key(endpoint: Any) -> None:
+    endpoint.faults = [(200, {"x" * 90: KEY * 3}, {})] * 9
+    with pytest.raises(EndpointFailed) as caught:
+        ask(words(endpoint, max_retries=1))
+    assert "no chat completion" in str(caught.value) and KEY[:8] not in str(caught.value)
+    with pytest.raises(ConfigError) as refused:
+        try_out(words(endpoint))
+    assert "no chat completion" in str(refused.value) and KEY[:8] not in str(refused.value)
+
+
+NESTED = "[" * 200_000
+
+
+def test_brackets_without_an_end_are_no_json(endpoint: Any) -> None:
+    endpoint.faults = [(200, NESTED, {}), (500, NESTED, {}), (200, "[" * 900 + "]" * 900, {})]
+    (made,), client = ask(words(endpoint))
+    assert made.token_ids and client.counters["retries"] == 3
+
+
+@pytest.mark.parametrize("url", ["http://xn--/v1", "http://a..b/v1", f"http://{'a' * 70}.b/v1"])
+def test_a_name_that_cannot_be_looked_up(url: str) -> None:
+    said = EndpointWords(url=url, model="solver-1", max_retries=0, backoff_s=0.01)
+    with pytest.raises(ConfigError, match=r"endpoint\.url=http"):
+        try_out(said)
+    with pytest.raises(EndpointFailed, match=r"endpoint\.url=http"):
+        ask(said)
 
 
 def test_a_slow_answer_is_tried_again(endpoint: Any) -> None:
@@ -121,6 +181,11 @@ def test_trying_out(endpoint: Any) -> None:
     try_out(words(endpoint))
     endpoint.faults = [(429, {}, {})]
     try_out(words(endpoint))  # it may pass
+    assert not endpoint.faults and len(endpoint.asked) == 3
+    endpoint.faults = [(503, {"error": "busy"}, {})] * 9
+    with pytest.raises(ConfigError, match=r"endpoint\.url=.*503 busy"):
+        try_out(words(endpoint))
+    assert len(endpoint.asked) == 3 + 4  # as many retries as any request has
 
 
 @pytest.mark.parametrize(
@@ -131,6 +196,12 @@ def test_trying_out(endpoint: Any) -> None:
         ((200, "<html>hello</html>", {}), ["endpoint.url=", "/v1"]),
         ((200, {"text": "hello"}, {}), ["endpoint.url=", "no chat completion"]),
         ((404, {"error": {"message": "no such model"}}, {}), ["endpoint.model=solver-1"]),
+        ((200, NESTED, {}), ["endpoint.url=", "nested too deep"]),
+        ((201, {"choices": [{"message": {"content": "yes"}}]}, {}), ["endpoint.url=", "201", "not with 200"]),
+        ((204, "", {}), ["endpoint.url=", "204"]),
+        ((301, "", {"Location": "https://other/v1"}), ["endpoint.url=", "301", "https://other/v1"]),
+        ((307, "", {"Location": "http://xn--/"}), ["endpoint.url="]),
+        ((308, "", {}), ["endpoint.url=", "308"]),
     ],
 )
 def test_trying_out_names_the_word_to_change(fault: Any, said: list[str], endpoint: Any) -> None:

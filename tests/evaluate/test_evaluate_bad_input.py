@@ -77,6 +77,13 @@ def refused(words: list[str], capsys: Any) -> str:
         ([*OPENAI, "endpoint.concurrency=0"], ["endpoint.concurrency=0"]),
         ([*OPENAI, "endpoint.key_env=sk-secret"], ["endpoint.key_env", "name of an environment variable"]),
         ([*OPENAI, "endpoint.key_env=NOT_SET_KEY"], ["endpoint.key_env=NOT_SET_KEY", "not set"]),
+        ([*OPENAI, "endpoint.key_env=gsk_supersecret123"], ["endpoint.key_env: ", "environment variable"]),
+        ([*OPENAI, "endpoint.key_env=secret"], ["endpoint.key_env: ", "environment variable"]),
+        ([*RECIPE, "endpoint.key_env=gsk_supersecret123"], ["endpoint.key_env: ", "backend=openai"]),
+        ([*OPENAI, "endpoint.key=gsk_supersecret123"], ["endpoint.key: ", "endpoint.key_env"]),
+        ([*OPENAI, "api_key=gsk_supersecret123"], ["api_key: ", "no such key"]),
+        ([*OPENAI, "endpoint.url=http://xn--/v1"], ["endpoint.url=http://xn--/v1", "not an address"]),
+        ([*OPENAI, "endpoint.url=http://a..b/v1", "endpoint.key_env=none"], ["endpoint.url=http://a..b/v1", "address"]),
         (FAR, ["OPENAI_API_KEY", "endpoint.key_env"]),
         (OPENAI, ["endpoint.url=http://127.0.0.1:1/v1", "nothing answers there", "start the endpoint"]),
     ],
@@ -133,6 +140,20 @@ def test_a_run_on_other_data(tmp_path: Path, capsys: Any) -> None:
         manifest.write_text(json.dumps({"step": step, "files": {}}))
     error = refused([str(run)], capsys)
     assert "fingerprint 0123" in error and "bring the same data back" in error
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "checkpoints"])
+def test_a_runs_own_folder_is_not_written_into(name: str, tmp_path: Path, capsys: Any) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "checkpoints").mkdir() if name == "checkpoints" else (run / name).write_text("seed: 3\n")
+    error = refused([*OPENAI, f"out={run}"], capsys)
+    assert f"out={run}: there is a training run in it" in error
+    assert [path.name for path in run.iterdir()] == [name]
+    # nor is one that an evaluation has been written into already
+    if name != "config.yaml":
+        (run / "evaluation.json").write_text("{}")
+        assert "there is a training run in it" in refused([*OPENAI, f"out={run}"], capsys)
 
 
 def test_a_run_without_a_checkpoint(tmp_path: Path, capsys: Any) -> None:
