@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentrl.config import ConfigError
+from agentrl.config.preflight import check_writable
 
 OWN_WORDS = ("steps", "out", "examples")
 
@@ -64,6 +65,8 @@ def read(words: list[str]) -> Request:
         elif key == "steps":
             request.steps = value
         elif key == "out":
+            if not value:
+                raise ConfigError("out= has no value; name a folder, or leave it out (RUN_DIR/replay/...).")
             request.out = Path(value).expanduser()
         elif key == "examples" and value.isdecimal():
             request.examples = int(value)
@@ -93,6 +96,8 @@ def replay(request: Request) -> Path:
             "logging.rollouts=false."
         )
     chosen = _steps(request.steps, list(files))
+    folder = request.out or request.run_dir / "replay" / _name(request.advantage_words, run.name)
+    check_writable("out", folder)
     comparisons, signals, tasks = [], [], {}
     for step in chosen:
         try:
@@ -113,7 +118,7 @@ def replay(request: Request) -> Path:
         signals.append(signal)
         tasks[step] = rollouts.trajectories
     return write_report(
-        request.out or request.run_dir / "replay" / _name(request.advantage_words, run.name),
+        folder,
         comparisons,
         signals,
         tasks,
@@ -128,14 +133,14 @@ def _steps(text: str | None, known: list[int]) -> list[int]:
     """`3`, `1-10`, `1,4,9-12`, or all."""
     if text is None:
         return known
-    wanted: set[int] = set()
+    wanted: list[range] = []
     try:
         for part in text.strip("[]").split(","):
             first, _, last = part.partition("-")
-            wanted |= set(range(int(first), int(last or first) + 1))
+            wanted.append(range(int(first), int(last or first) + 1))
     except ValueError:
         raise ConfigError(f"steps={text}: write a step, a range or a list, such as 3, 1-10 or 1,4,9-12.") from None
-    found = [step for step in known if step in wanted]
+    found = [step for step in known if any(step in part for part in wanted)]
     if not found:
         raise ConfigError(f"steps={text}: the run has rollouts of the steps {known[0]} to {known[-1]}.")
     return found

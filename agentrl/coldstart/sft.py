@@ -64,14 +64,20 @@ def read_records(path: Path) -> list[Record]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             value = json.loads(line)
-            messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in value["messages"]]
-            records.append(Record(messages, str(value["response"])))
+            messages = [{"role": _text(m["role"]), "content": _text(m["content"])} for m in value["messages"]]
+            records.append(Record(messages, _text(value["response"])))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(
                 f'{path} line {number} is no demonstration ({error!r}); write {{"messages": [{{"role": "user", '
                 f'"content": "..."}}], "response": "..."}}'
             ) from error
     return records
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def encode(records: Iterable[Record], tokenizer: Any, max_tokens: int | None = None) -> list[Example]:

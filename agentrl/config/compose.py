@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from agentrl.config.errors import ConfigError, nearest
@@ -72,6 +73,10 @@ def _normalise(word: str) -> str:
                 )
         return f"+recipe={value}"
     if key in GROUPS and prefix in ("", "+"):
+        if (value or "").lower() in ("", "null", "none"):
+            raise ConfigError(
+                f"{key}={value}: name one of {', '.join(sorted(f.stem for f in (FOLDER / key).glob('*.yaml')))}."
+            )
         return f"{key}={'gpu' if gpu_visible() else 'cpu'}" if (key, value) == ("scale", "auto") else f"{key}={value}"
     if prefix == "":
         # `++` hands unknown keys through to the schema, which names the nearest known one
@@ -96,9 +101,16 @@ def _compose(words: list[str]) -> dict[str, Any]:
         with initialize_config_dir(str(FOLDER), version_base="1.3"):
             composed = compose("config", [f"hydra.searchpath=[{path}]", *words])
         tree = OmegaConf.to_container(composed, resolve=True)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"a file of the configuration is no YAML: {' '.join(str(error).split())}") from None
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise ConfigError(_hydra_sentence(str(error), words)) from None
     assert isinstance(tree, dict)
+    if tree.get("recipe") not in (None, "none"):  # what Hydra puts below the group's name is nobody's to read
+        raise ConfigError(
+            f"{' '.join(word.lstrip('+') for word in words if word.startswith('+recipe='))}: its file lacks the first "
+            "line `# @package _global_`, without which its keys are not the run's; add it."
+        )
     return {str(key): value for key, value in tree.items()}
 
 
@@ -110,7 +122,10 @@ def _hydra_sentence(text: str, words: list[str]) -> str:
             known = recipe_names() if group == "recipe" else [f.stem for f in (FOLDER / group).glob("*.yaml")]
             missing = re.search(rf"'{group}/([^']+)'", text)
             name = missing.group(1) if missing else chosen[group]
-            return f"{group}={name}: there is no such {group}.{nearest(name, known)}"
+            if name not in known:
+                return f"{group}={name}: there is no such {group}.{nearest(name, known)}"
+            if "global" not in text and group == "recipe":
+                return f"recipe={name}: its file must begin with the line `# @package _global_`; add it."
     return " ".join(text.split())[:400]
 
 

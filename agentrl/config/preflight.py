@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
 from agentrl.config.errors import ConfigError, nearest
 from agentrl.config.model import check_critic, check_model
-from agentrl.config.schema import RunConfig
+from agentrl.config.schema import EnvironmentConfig, RunConfig
+from agentrl.environments.contract import ContractError, EnvironmentPlugin
 
 GROUP_METHODS_WANT = 2  # one trajectory has no group statistics
 
@@ -86,13 +87,15 @@ def _environment_options(config: RunConfig) -> None:
     from agentrl.environments.registry import load_environment
 
     environment = config.environment
-    plugin = load_environment(environment.name)
-    check_prompt(config, plugin.prompts)
     try:
-        train = plugin.tasks(environment.train_split, **environment.options).ids
-        held_out = plugin.tasks(config.evaluation.split, **environment.options).ids
-    except ValueError as error:
-        raise ConfigError(f"environment.options={environment.options}: {error}") from None
+        plugin = load_environment(environment.name)
+    except ContractError as error:
+        raise ConfigError(f"environment.name={environment.name}: {error}") from None
+    check_prompt(config, plugin.prompts)
+    check_playable(environment, plugin)
+    train, held_out = (
+        task_ids(environment, plugin, split) for split in (environment.train_split, config.evaluation.split)
+    )
     if len(train) < config.trainer.groups_per_step:
         raise ConfigError(
             f"trainer.groups_per_step={config.trainer.groups_per_step}: the split {environment.train_split} of "
@@ -103,6 +106,30 @@ def _environment_options(config: RunConfig) -> None:
             f"evaluation.tasks={config.evaluation.tasks}: the split {config.evaluation.split} of {environment.name} "
             f"has {len(held_out)} tasks; lower it."
         )
+
+
+def check_playable(environment: EnvironmentConfig, plugin: EnvironmentPlugin) -> None:
+    """The engine that the package needs is on this machine, as far as the package can tell without starting it."""
+    preflight = getattr(plugin, "preflight", None)
+    if preflight is None:
+        return
+    try:
+        preflight(**environment.options)
+    except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
+        raise ConfigError(f"environment.name={environment.name}: {error}") from None
+
+
+def task_ids(environment: EnvironmentConfig, plugin: EnvironmentPlugin, split: str) -> Sequence[str]:
+    """The tasks of a split, once the package has accepted the options."""
+    if "split" in environment.options:
+        raise ConfigError(
+            f"environment.options.split={environment.options['split']}: the splits of a run are named by "
+            "environment.train_split and evaluation.split."
+        )
+    try:
+        return plugin.tasks(split, **environment.options).ids
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"environment.options={environment.options}: {error}") from None
 
 
 def check_prompt(config: RunConfig, prompts: Mapping[str, str]) -> None:

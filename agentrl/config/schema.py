@@ -6,9 +6,11 @@ differs. Units are in the names or in the comment behind the field. Unknown keys
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+Beta = Annotated[float, Field(ge=0, lt=1)]  # how much of a moving average stays at each step
 
 
 class Section(BaseModel):
@@ -71,7 +73,7 @@ class ActorConfig(Section):
     lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
     warmup_steps: int = Field(default=0, ge=0)
     weight_decay: float = Field(default=0.01, ge=0)
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     grad_clip: float = Field(default=1.0, gt=0)
     mini_batches: int = Field(default=1, ge=1)  # optimiser steps per training step, always exactly this many
     clip_low: float = Field(default=0.2, gt=0, lt=1)
@@ -146,7 +148,7 @@ class ClusterConfig(Section):
 class RunConfig(Section):
     recipe: str = "none"  # filled in from +recipe=NAME
     scale: Literal["cpu", "gpu"] = "cpu"
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     prompt: str = "paper"  # a template of the environment: compact | paper | its own
     placement: Literal["split"] = "split"
     resume: str | None = None  # a run directory

@@ -84,7 +84,10 @@ def latest(run_dir: Path) -> Path:
     removing or renaming the corrupt folder takes it)."""
     found = checkpoints(run_dir)
     if not found:
-        raise ConfigError(f"resume={run_dir}: there is no checkpoint in it yet; start the run again.")
+        raise ConfigError(
+            f"resume={run_dir}: there is no checkpoint in it to go on from; start the run anew, in another folder "
+            "(trainer.run_dir=...) or after you have deleted this one."
+        )
     wrong = problem(found[-1])
     if wrong is None:
         return found[-1]

@@ -33,9 +33,11 @@ async def evaluate(episodes: EpisodeFactory, tasks: list[str], temperature: floa
     )
     trajectories: list[Trajectory] = []
     lost = 0
-    for result in results:
+    for task, result in zip(tasks, results, strict=True):
         if isinstance(result, TrajectoryLost):
             lost += 1
+            if lost == 1:  # one reason is worth reading; the number is in the metrics
+                print(f"warning: task {task} of the evaluation is lost: {result.reason}", flush=True)
         elif isinstance(result, BaseException):
             raise result
         else:

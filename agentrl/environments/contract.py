@@ -38,7 +38,11 @@ class TaskList(Protocol):
 
 
 class EnvironmentPlugin(Protocol):
-    """What a package offers: an id, a maker of environments, task lists per split, prompt templates by name."""
+    """What a package offers: an id, a maker of environments, task lists per split, prompt templates by name.
+
+    It may also have `preflight(**options)`, which raises, in one sentence with the remedy, what would keep this machine
+    from playing it (an engine or a Java that is missing). It is asked before anything is started.
+    """
 
     env_id: str
     prompts: Mapping[str, str]

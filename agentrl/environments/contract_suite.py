@@ -9,9 +9,10 @@ Every check raises AssertionError with a plain sentence; the functions `check_*`
 from __future__ import annotations
 
 import gc
-import os
 import random
 from typing import Any
+
+import psutil
 
 from agentrl.environments.contract import Observed, check_tasks
 from agentrl.environments.contract_play import Suite, plainly, same
@@ -260,5 +261,6 @@ CHECKS = (
 
 
 def _rss_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """Of this process and of those that it has started: an engine may live in one of its own (ScienceWorld's Java)."""
+    own = psutil.Process()
+    return sum(process.memory_info().rss for process in (own, *own.children(recursive=True)))

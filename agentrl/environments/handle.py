@@ -147,7 +147,7 @@ class ServerHandle:
         if self._barren > self._max_barren:
             raise EnvironmentServerError(
                 f"{self.label} was restarted {self._barren - 1} times in a row without answering a single call; "
-                f"the last time: {self._last_reason}."
+                f"the last time: {self._last_reason.rstrip('.')}."
             )
         reason = ""
         for _ in range(START_TRIES):
@@ -177,7 +177,7 @@ class ServerHandle:
                 if self.incarnation > 1:
                     self._counters["restarts"] += 1
                 return
-        raise EnvironmentServerError(f"{self.label} cannot be started: {reason}.")
+        raise EnvironmentServerError(f"{self.label} cannot be started: {reason.rstrip('.')}.")
 
     def _started(self, task: asyncio.Task[None]) -> None:
         self._starting = None

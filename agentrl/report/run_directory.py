@@ -42,9 +42,13 @@ class RunDirectory:
         path = Path(given).expanduser() if given is not None else _new_name(config)
         try:
             if config.resume is None and any((path / name).exists() for name in OF_A_RUN):
+                go_on = (
+                    f"go on with that run by resume={path}"
+                    if (path / "checkpoints").exists()
+                    else "delete it, if that run has ended (it has no checkpoint to go on from)"
+                )
                 raise ConfigError(
-                    f"trainer.run_dir={path}: there is a run in it already; name another folder, or go on with that "
-                    f"run by resume={path}."
+                    f"trainer.run_dir={path}: there is a run in it already; name another folder, or {go_on}."
                 )
             (path / "episodes").mkdir(parents=True, exist_ok=True)
             write_text(path / "config.yaml", yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))

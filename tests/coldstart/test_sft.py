@@ -102,3 +102,6 @@ def test_bad_input_is_named(tokenizer, tmp_path):
     path.write_text('{"messages": [{"role": "user", "content": "x"}], "response": "y"}\n{"messages": 3}\n')
     with pytest.raises(ValueError, match="line 2"):
         read_records(path)
+    path.write_text('{"messages": [{"role": "user", "content": null}], "response": "y"}\n')
+    with pytest.raises(ValueError, match="line 1 is no demonstration.*None is no text"):
+        read_records(path)

@@ -55,6 +55,15 @@ def refused(*words: str, cwd: Path, environment: dict[str, str] | None = None) -
     [
         (["+recipe=ptgo_webshop"], ["recipe=ptgo_webshop", "ptgpo_webshop"]),
         ([RECIPE, "trainer.grop_size=4"], ["trainer.grop_size=4", "group_size"]),
+        ([RECIPE, "environment=null"], ["environment=null", "name one of", "sokoban"]),
+        ([RECIPE, "actor.betas=[1.5,0.9]"], ["actor.betas.0=1.5", "less than 1"]),
+        ([RECIPE, "seed=99999999999999"], ["seed=99999999999999", "less than"]),
+        ([RECIPE, "environment.options.split=test"], ["environment.options.split=test", "environment.train_split"]),
+        ([RECIPE, "environment.name=os:path"], ["environment.name=os:path", "must have `env_id`"]),
+        (
+            ["+recipe=ptgpo_sokoban", "environment.options.size=5", "environment.options.difficulty=hard"],
+            ["difficulty is 'hard'", "size 5 is too small", "easy, medium"],
+        ),
         ([RECIPE, "group_size=4"], ["group_size=4", "trainer.group_size"]),
         ([RECIPE, "advantage.tau=4"], ["tau", "tau_expand"]),
         ([RECIPE, "actor.workers=two"], ["actor.workers='two'", "integer"]),
@@ -195,3 +204,26 @@ def test_help_and_cfg_are_quick(tmp_path: Path) -> None:
         done, seconds = program(words, tmp_path)
         assert done.returncode == 0 and expected in done.stdout
         assert seconds < LIMIT_S
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trainer: {total_training_steps: 3}\n", "lacks the first line `# @package _global_`"),
+        ("trainer: 5\n", "lacks the first line `# @package _global_`"),
+        ("defaults:\n  - override /environment: sokoban\n", "must begin with the line `# @package _global_`"),
+        ("trainer: [1\n", "is no YAML"),
+    ],
+)
+def test_a_recipe_that_would_be_passed_over_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    message = refused("+recipe=mine", "scale=cpu", cwd=tmp_path, environment={"AGENTRL_RECIPES": str(tmp_path)})
+    assert said in message and "mine" in message
+
+
+def test_scienceworld_without_java_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    pytest.importorskip("scienceworld_env")
+    without = {"PATH": str(tmp_path), "JAVA_HOME": ""}
+    message = refused("+recipe=ptgpo_scienceworld", "scale=cpu", cwd=tmp_path, environment=without)
+    assert "environment.name=scienceworld: ScienceWorld needs Java 17" in message and not message.endswith("..")
+    assert not (tmp_path / "runs").exists()

@@ -77,10 +77,11 @@ def test_rewards_are_those_of_gym_sokoban(monkeypatch: pytest.MonkeyPatch) -> No
     assert reward == pytest.approx(-0.1) and not info["action_valid"] and not info["action_effective"]
     _, reward, _, _, info = env.step(" STILL ")
     assert info["action_valid"] and not info["action_effective"] and reward == pytest.approx(-0.1)
-    for move in ("down", "down", "left"):
-        env.step(move)
+    for move in ("left", "left", "down", "right", "down", "right"):  # to below the other box
+        _, reward, done, _, _ = env.step(move)
+        assert not done
     _, reward, done, _, info = env.step("up")
-    assert not done or reward == pytest.approx(10.9)
+    assert done and info["success"] and reward == pytest.approx(10.9)
 
 
 def test_off_a_target_costs_one() -> None:
@@ -271,3 +272,20 @@ def test_coordinates_tell_what_the_grid_shows() -> None:
             told, *_ = words.step(move)
             if ended:
                 break
+
+
+def test_a_small_room_has_no_long_solutions_and_none_are_asked_for() -> None:
+    with pytest.raises(ValueError, match=r"difficulty is 'hard': a room of size 5 is too small .* easy, medium"):
+        plugin.tasks("train", size=5, difficulty="hard")
+    env = plugin.make(size=5, boxes=2)
+    assert {env.reset(options={"task_id": f"test/{number:06d}"})[1]["task_type"] for number in range(9)} == {
+        "easy",
+        "medium",
+    }
+    assert plugin.tasks("train", size=5).fingerprint != plugin.tasks("train", size=5, difficulty="easy").fingerprint
+
+
+@pytest.mark.parametrize(("size", "split"), [(6, "train"), (9, "test")])
+def test_four_boxes_and_a_short_solution_are_found_for_every_task(size: int, split: str) -> None:
+    for number in range(6):  # rare: up to thousands of tries each
+        assert room_of(split, number, size, 4, "easy").optimal <= 5

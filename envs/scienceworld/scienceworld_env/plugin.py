@@ -6,6 +6,7 @@ from typing import Any
 
 from scienceworld_env.catalogue import Tasks, task_list
 from scienceworld_env.env import ScienceWorldEnv
+from scienceworld_env.java import find_jar, find_java
 from scienceworld_env.options import check_split, parse_options
 
 env_id = "ScienceWorld-v0"
@@ -22,6 +23,12 @@ def tasks(split: str, **options: Any) -> Tasks:
     parsed = parse_options(options)
     check_split(split)
     return task_list(split, parsed.tasks, parsed.simplifications, parsed.max_variations)
+
+
+def preflight(**options: Any) -> None:
+    """Raise JavaError or EngineMissing where this machine cannot run it. Starts nothing."""
+    find_java()
+    find_jar()
 
 
 COMMANDS = """open OBJ, close OBJ, activate OBJ, deactivate OBJ, connect OBJ to OBJ, disconnect OBJ, use OBJ on OBJ,

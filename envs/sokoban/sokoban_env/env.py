@@ -62,12 +62,22 @@ class Options:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} is {value!r}: choose one of {', '.join(allowed)}.")
+        if self.difficulty != "all" and self.difficulty not in self.levels:
+            raise ValueError(
+                f"difficulty is {self.difficulty!r}: a room of size {self.size} is too small for solutions of "
+                f"{LEVELS[self.difficulty][0]} moves and more: choose one of all, {', '.join(self.levels)}, or a larger size."
+            )
         if not isinstance(self.image, bool):
             raise ValueError(f"image is {self.image!r}: give true or false.")
 
+    @property
+    def levels(self) -> list[str]:
+        """Those that a room of this size can have: on the 3 x 3 cells of size 5 no solution is long."""
+        return [level for level in LEVELS if self.size > 5 or level != "hard"]
+
     def level(self, number: int) -> str:
         """Of room `number`: with difficulty=all they take turns."""
-        return list(LEVELS)[number % len(LEVELS)] if self.difficulty == "all" else self.difficulty
+        return self.levels[number % len(self.levels)] if self.difficulty == "all" else self.difficulty
 
 
 def parse_options(given: dict[str, Any]) -> Options:

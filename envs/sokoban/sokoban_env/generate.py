@@ -13,7 +13,7 @@ GENERATOR = 1  # raise it with any change that changes rooms
 LEVELS = {"easy": (2, 5), "medium": (6, 10), "hard": (11, 15)}  # moves of the shortest solution
 SPLITS = {"train": (0, 100_000), "validation": (200_000, 1_000), "test": (300_000, 1_000)}  # first seed, number
 SHARES = {"train": range(0, 8), "validation": range(8, 9), "test": range(9, 10)}  # of the rooms, by their hash
-TRIES = 2_000
+TRIES = 20_000
 
 
 class NoRoom(ValueError):
@@ -21,7 +21,7 @@ class NoRoom(ValueError):
 
 
 def room_of(split: str, number: int, size: int, boxes: int, level: str) -> Room:
-    """Room `number` of a split. NoRoom after 2,000 tries: such rooms hardly exist."""
+    """Room `number` of a split. NoRoom after 20,000 tries: such rooms hardly exist."""
     return _room(SPLITS[split][0] + number, SHARES[split], size, boxes, level)
 
 

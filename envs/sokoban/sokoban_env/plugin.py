@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from sokoban_env.env import LEGEND, SokobanEnv, count, parse_options
-from sokoban_env.generate import GENERATOR, SPLITS
+from sokoban_env.generate import GENERATOR, LEVELS, SPLITS
 
 env_id = "Sokoban-v0"
 
@@ -30,7 +30,9 @@ def tasks(split: str, **options: Any) -> Tasks:
     parsed = parse_options(options)
     if split not in SPLITS:
         raise ValueError(f"split {split!r} does not exist: choose one of {', '.join(SPLITS)}.")
-    made_of = f"{GENERATOR} {parsed.size} {parsed.boxes} {parsed.difficulty} {parsed.tasks}"
+    # "all" of a small room is not all
+    levels = "" if parsed.levels == list(LEVELS) or parsed.difficulty != "all" else f" {','.join(parsed.levels)}"
+    made_of = f"{GENERATOR} {parsed.size} {parsed.boxes} {parsed.difficulty} {parsed.tasks}{levels}"
     fingerprint = blake2b(made_of.encode(), digest_size=16).hexdigest()
     return Tasks([f"{split}/{number:06d}" for number in range(count(parsed, split))], fingerprint)
 
