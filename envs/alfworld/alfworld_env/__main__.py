@@ -114,8 +114,10 @@ def _check(given: argparse.Namespace) -> int:
     for split in FOLDERS:
         found = public_games(given.folder, split)
         print(f"{split} ({FOLDERS[split]}): {len(found.ids)} games of ALFWorld {found.version}")
-        for reason, count in found.left_out.items():
+        for reason, count in found.reasons.items():
             print(f"  left out: {count} {reason}")
+            for name in (name for name, why in found.faulty if why == reason):
+                print(f"    {name}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from dataclasses import dataclass, fields
 from functools import cache
 from hashlib import blake2b
@@ -14,6 +15,7 @@ from alfworld_env.public import public_game, public_games
 
 ALIASES = {"valid_seen": "validation", "valid_unseen": "test"}
 ANCHORS = ("state", "feedback")
+NAMED = 3  # of the games that are left out, in a warning
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Options:
         most = SPLITS["train"][1]
         if isinstance(self.tasks, bool) or not isinstance(self.tasks, int) or not 6 <= self.tasks <= most:
             raise ValueError(f"tasks is {self.tasks!r}: give the number of training games, from 6 to {most}.")
-        if isinstance(self.task_types, str) or not self.task_types:
+        # parse_options has made a tuple of a list; a dictionary would pass for a list of its keys
+        if not isinstance(self.task_types, tuple) or not self.task_types:
             raise ValueError(f"task_types is {self.task_types!r}: give a list of {', '.join(TASK_TYPES)}.")
         for kind in self.task_types:
             if kind not in TASK_TYPES:
@@ -68,10 +71,15 @@ def parse_options(given: dict[str, Any]) -> Options:
 
 @dataclass(frozen=True)
 class Games:
-    """The games of one split in their fixed order, and a fingerprint of what they are made of."""
+    """The games of one split in their fixed order, and a fingerprint of what they are made of.
+
+    That of public games begins with the version of the data ("alfworld-0.4-"): a run records it. `warning` is one
+    sentence about games that should be there and cannot be played, or "".
+    """
 
     ids: list[str]
     fingerprint: str
+    warning: str = ""
 
 
 @cache
@@ -82,14 +90,28 @@ def games(options: Options, split: str) -> Games:
         raise ValueError(f"split {split!r} does not exist: choose one of {', '.join((*SPLITS, *ALIASES))}.")
     if options.data:
         found = public_games(options.data, split)
-        ids = [name for name in found.ids if name.split("/")[1].split("-")[0] in options.task_types]
-        made_of = f"{found.fingerprint} {options.task_types}"
-    else:
-        count = options.tasks if split == "train" else SPLITS[split][1]
-        kinds = ((number, TASK_TYPES[number % len(TASK_TYPES)]) for number in range(count))
-        ids = [f"{split}/{kind}/{number:06d}" for number, kind in kinds if kind in options.task_types]
-        made_of = f"{GENERATOR} {split} {options.size} {options.tasks} {options.task_types}"
-    return Games(ids, blake2b(made_of.encode(), digest_size=16).hexdigest())
+        ids = [name for name, kind in zip(found.ids, found.types, strict=True) if kind in options.task_types]
+        made_of = _digest(f"{found.fingerprint} {options.task_types}")
+        return Games(ids, f"alfworld-{found.version}-{made_of}", _warning(options.data, split, found.faulty))
+    count = options.tasks if split == "train" else SPLITS[split][1]
+    kinds = ((number, TASK_TYPES[number % len(TASK_TYPES)]) for number in range(count))
+    ids = [f"{split}/{kind}/{number:06d}" for number, kind in kinds if kind in options.task_types]
+    made_of = f"{GENERATOR} {split} {options.size} {options.tasks} {options.task_types}"
+    return Games(ids, _digest(made_of))
+
+
+def _digest(made_of: str) -> str:
+    return blake2b(made_of.encode(), digest_size=16).hexdigest()
+
+
+def _warning(data_dir: str, split: str, faulty: list[tuple[str, str]]) -> str:
+    if not faulty:
+        return ""
+    first = ", ".join(f"{name}: {reason}" for name, reason in faulty[:NAMED])
+    return (
+        f"ALFWorld leaves out {len(faulty)} games of {split} in {data_dir} ({first}{', ...' if len(faulty) > NAMED else ''}); "
+        f"`python -m alfworld_env check {shlex.quote(data_dir)}` shows all."
+    )
 
 
 def game(options: Options, task_id: str) -> Game:

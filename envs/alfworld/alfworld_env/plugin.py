@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from alfworld_env.env import AlfworldEnv
@@ -17,8 +18,12 @@ def make(**options: Any) -> AlfworldEnv:
 
 
 def tasks(split: str, **options: Any) -> Games:
-    """The games of a split. ValueError for an unknown split, and for public data that is missing or unusable."""
-    return games(parse_options(options), split)
+    """The games of a split. ValueError for an unknown split, and for public data that is missing or unusable; a warning
+    where some of it is."""
+    found = games(parse_options(options), split)
+    if found.warning:
+        warnings.warn(found.warning, stacklevel=1)  # of this line: shown once, however many ask
+    return found
 
 
 prompts = {

@@ -3,7 +3,7 @@
     DATA/json_2.1.1/{train,valid_seen,valid_unseen}/<task>/<trial>/{traj_data.json, game.tw-pddl}
 
 As in ALFWorld, games with movable receptacles or sliced objects, of other task types, or marked unsolvable are left out.
-What cannot be read is left out as well; both are counted by reason.
+What cannot be read or played is left out as well; all are named with the reason.
 """
 
 from __future__ import annotations
@@ -11,27 +11,58 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from alfworld_env.generate import TASK_TYPES, Game, Goal
+from alfworld_env.soundness import fault
 
 FOLDERS = {"train": "train", "validation": "valid_seen", "test": "valid_unseen"}
 ROOT = "json_2.1.1"
+MOVABLE, OTHER_TYPE = "with movable receptacles or sliced objects", "of another task type"
+NOT_MEANT = (MOVABLE, OTHER_TYPE)
+"""What ALFWorld leaves out on purpose: many trials of the download, and nothing is wrong with them."""
 
 
 @dataclass(frozen=True)
 class PublicGames:
-    """The games of a split: ids in order, the version of the data ("0.3": `put`, "0.4": `move`), and what was left out,
-    reason -> number."""
+    """The games of a split.
+
+    ids: in order; the task types take turns, so that the first N are of all types.
+    types: the task type of each.
+    version: of the data ("0.3": `put`, "0.4": `move`).
+    left_out: (name, reason) of each trial that is not played.
+    fingerprint: of the contents of all files that are read.
+    """
 
     ids: tuple[str, ...]
+    types: tuple[str, ...]
     version: str
-    left_out: Counter[str] = field(default_factory=Counter)
-    fingerprint: str = ""
+    left_out: tuple[tuple[str, str], ...]
+    fingerprint: str
+
+    @property
+    def reasons(self) -> Counter[str]:
+        return Counter(reason for _, reason in self.left_out)
+
+    @property
+    def faulty(self) -> list[tuple[str, str]]:
+        """Those of `left_out` that one would expect to be played."""
+        return [(name, reason) for name, reason in self.left_out if reason not in NOT_MEANT]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A trial: why it is left out ("" if it is not), or the data's version, the task type and a digest of its files."""
+
+    reason: str
+    version: str = ""
+    kind: str = ""
+    digest: bytes = b""
 
 
 @lru_cache(maxsize=8)
@@ -39,34 +70,55 @@ def public_games(data_dir: str, split: str) -> PublicGames:
     """The games of a split.
 
     Raises ValueError, one sentence, where the folder is not there or holds no game of the split, or where it mixes the
-    data of two versions.
+    data of two versions, within the split or between splits.
     """
     folder = _split_folder(data_dir, split)
-    ids: list[str] = []
-    left_out: Counter[str] = Counter()
-    examples: dict[str, str] = {}  # version -> a game of it
-    digest = blake2b(digest_size=16)
-    for trial in sorted(path.parent for path in folder.glob("*/*/traj_data.json")):
+    found: dict[str, _Look] = {}
+    left_out: list[tuple[str, str]] = []
+    for trial in _trials(folder):
         name = f"{split}/{trial.parent.name}/{trial.name}"
-        version_or_reason, usable = _look(trial)
-        if not usable:
-            left_out[version_or_reason] += 1
-            continue
-        examples.setdefault(version_or_reason, name)
-        ids.append(name)
-        digest.update(f"{name} {(trial / 'game.tw-pddl').stat().st_size} {version_or_reason}\n".encode())
-    if not ids:
-        why = ", ".join(f"{count} {reason}" for reason, count in left_out.items()) or "no traj_data.json in it"
+        look = _look(trial)
+        if look.reason:
+            left_out.append((name, look.reason))
+        else:
+            found[name] = look
+    if not found:
+        counted = Counter(reason for _, reason in left_out)
+        why = ", ".join(f"{count} {reason}" for reason, count in counted.items()) or "no traj_data.json in it"
         raise ValueError(
             f"{folder} holds no game that can be played ({why}): run alfworld-download, or leave data_dir and "
             "ALFWORLD_DATA empty for generated games."
         )
+    version = _one_version(data_dir, split, {look.version: name for name, look in reversed(found.items())})
+    kinds = [[name for name, look in found.items() if look.kind == kind] for kind in TASK_TYPES]
+    ids = tuple(name for name in chain.from_iterable(zip_longest(*kinds)) if name is not None)
+    digest = blake2b(digest_size=16)
+    for name in ids:
+        digest.update(f"{name} {version}\n".encode() + found[name].digest)
+    return PublicGames(ids, tuple(found[name].kind for name in ids), version, tuple(left_out), digest.hexdigest())
+
+
+def _one_version(data_dir: str, split: str, examples: dict[str, str]) -> str:
+    """The only version of `examples` (version -> a game of it), if the other splits have it, too.
+
+    One game of each other split is looked at: whether that split is of one kind is seen when it is listed.
+    """
+    folder = _split_folder(data_dir, split)
     if len(examples) > 1:
-        (one, first), (two, second) = sorted(examples.items())[:2]
+        (one, first), (two, second) = sorted(examples.items())
         raise ValueError(
             f"{folder} mixes games of ALFWorld {one} ({first}) and {two} ({second}): keep one version in a folder."
         )
-    return PublicGames(tuple(ids), next(iter(examples)), left_out, digest.hexdigest())
+    (version,) = examples
+    for other in (folder.parent / name for name in FOLDERS.values() if name != folder.name):
+        looks = (_look(trial) for trial in _trials(other))
+        elsewhere = next((look.version for look in looks if not look.reason), version)
+        if elsewhere != version:
+            raise ValueError(
+                f"{folder.parent} holds games of ALFWorld {version} in {folder.name} and of {elsewhere} in {other.name}: "
+                "keep one version in a folder."
+            )
+    return version
 
 
 def public_game(data_dir: str, task_id: str) -> Game:
@@ -82,10 +134,13 @@ def public_game(data_dir: str, task_id: str) -> Game:
         raise ValueError(f"task_id {task_id!r} does not exist in {trial.parent.parent}.") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"the game {task_id!r} cannot be read: {error}") from error
+    wrong = fault(data)
+    if wrong:
+        raise ValueError(f"the game {task_id!r} is malformed: {wrong}.")
     try:
-        return Game(task_id, _checked(data), _goal(parameters))
+        return Game(task_id, data, _goal(parameters))
     except (KeyError, TypeError) as error:
-        raise ValueError(f"the game {task_id!r} is malformed: {error} is missing.") from error
+        raise ValueError(f"the game {task_id!r} is malformed: {error} is missing in its traj_data.json.") from error
 
 
 def version_of(grammar: str) -> str:
@@ -97,30 +152,39 @@ def version_of(grammar: str) -> str:
     raise ValueError("with commands of an unknown version")
 
 
-def _look(trial: Path) -> tuple[str, bool]:
-    """(version, True), or (why the game is left out, False)."""
-    if "movable" in str(trial.parent.name) or "Sliced" in str(trial.parent.name):
-        return "with movable receptacles or sliced objects", False
+def _trials(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob("*/*/traj_data.json"))
+
+
+def _look(trial: Path) -> _Look:
+    if "movable" in trial.parent.name or "Sliced" in trial.parent.name:
+        return _Look(MOVABLE)
     try:
-        if _goal(json.loads((trial / "traj_data.json").read_text())).task_type not in TASK_TYPES:
-            return "of another task type", False
-        path = trial / "game.tw-pddl"
-        if not path.exists():
-            return "without game.tw-pddl", False
-        data = _checked(json.loads(path.read_text()))
-        if not data.get("solvable", False):
-            return "not marked as solvable", False
-        return version_of(data["grammar"]), True
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        return str(error) if str(error).startswith("with ") else "malformed", False
-
-
-def _checked(data: Any) -> dict[str, Any]:
-    for part in ("pddl_domain", "pddl_problem", "grammar"):
-        if not isinstance(data[part], str):
-            raise TypeError(part)
-    checked: dict[str, Any] = data
-    return checked
+        described = (trial / "traj_data.json").read_bytes()
+        goal = _goal(json.loads(described))
+        if goal.task_type not in TASK_TYPES:
+            return _Look(OTHER_TYPE)
+    except (OSError, KeyError, TypeError, ValueError):
+        return _Look("malformed (traj_data.json cannot be read)")
+    try:
+        played = (trial / "game.tw-pddl").read_bytes()
+        data = json.loads(played)
+    except FileNotFoundError:
+        return _Look("without game.tw-pddl")
+    except (OSError, ValueError):
+        return _Look("malformed (game.tw-pddl cannot be read)")
+    wrong = fault(data)
+    if wrong:
+        return _Look(f"malformed ({wrong})")
+    if not data.get("solvable", False):
+        return _Look("not marked as solvable")
+    try:
+        version = version_of(data["grammar"])
+    except ValueError as error:
+        return _Look(str(error))
+    # lengths: no byte can move from one file to the other
+    digest = blake2b(f"{len(described)} {len(played)}\n".encode() + described + played, digest_size=16).digest()
+    return _Look("", version, goal.task_type, digest)
 
 
 def _goal(parameters: dict[str, Any]) -> Goal:
