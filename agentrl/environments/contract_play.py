@@ -50,6 +50,7 @@ class Suite:
     resets: int = 400
     growth_limit_bytes: int = 24 << 20
     seed: int = 11
+    admissible_share: float = 1.0  # of the listed actions that are valid when tried; below 1 where an engine lists more
     page_tells_state: bool = False  # the page alone shows the state (WebShop), not what the last action did (ALFWorld)
 
     def __post_init__(self) -> None:

@@ -80,7 +80,10 @@ def test_random_commands_agree_where_the_expert_never_goes(stock: Stock) -> None
 
 
 def test_steps_and_resets_are_fast() -> None:
-    """Medians, on a full kitchen: 4 ms a step and 40 ms a reset to a game that was seen."""
+    """Medians, on a full kitchen: 4 ms a step and 40 ms a reset to a game that was seen.
+
+    Processor time: nothing here waits, so that it is the same as on the clock, but for what else the machine does.
+    """
     engine = Engine()
     data = game_of("train", 3, "full").data
     engine.load(data)
@@ -89,9 +92,9 @@ def test_steps_and_resets_are_fast() -> None:
     def median(what: object, times: int) -> float:
         found = []
         for _ in range(times):
-            start = time.perf_counter()
+            start = time.process_time()
             what()  # type: ignore[operator]
-            found.append(time.perf_counter() - start)
+            found.append(time.process_time() - start)
         return sorted(found)[times // 2]
 
     assert median(lambda: engine.step(rng.choice(sorted(engine.operators))), 200) <= 0.004

@@ -56,6 +56,7 @@ def test_rooms_have_one_location_for_each_receptacle(base: int, size: str) -> No
 
 
 @pytest.mark.parametrize("size", ["small", pytest.param("full", marks=pytest.mark.slow)])
+@pytest.mark.timeout(3600)  # all 1,440 of them, when "full"
 def test_every_game_can_be_won(size: str) -> None:
     """By playing it; a generated game is also proved before its first episode in a process."""
     engine, options = Engine(), Options(size=size, data_dir="generated")

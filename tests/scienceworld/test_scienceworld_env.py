@@ -90,7 +90,8 @@ def test_it_keeps_the_contract_with_listed_actions(simplifications: str) -> None
         options={"tasks": "all", "valid_actions": True, "simplifications": simplifications},
         policy=some_command,
         task_count=6,
-        resets=400,
+        resets=60,
+        admissible_share=0.5,
     )
 
 

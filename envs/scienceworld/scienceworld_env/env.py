@@ -117,7 +117,7 @@ class ScienceWorldEnv(gymnasium.Env[str, str]):
         return shown.text, score_of(shown) - before, self.done, False, info
 
     def valid_actions(self) -> list[str]:
-        """Every command that is possible now. RuntimeError without a running episode."""
+        """The engine's list of possible commands, of which it knows not all. RuntimeError without a running episode."""
         if self._shown is None or self.done:
             raise RuntimeError("there is no running episode: call reset first.")
         return self.world.valid_actions()

@@ -76,7 +76,10 @@ class World:
             return self._step(text)
 
     def valid_actions(self) -> list[str]:
-        """Every command that the engine would carry out now, sorted. Slow: 200 to 1,300 texts."""
+        """The engine's own list of commands that are possible now, sorted. Slow: 200 to 1,300 texts.
+
+        One in ten or so names what the engine's parser then does not find: things behind a drain, things in things.
+        """
         with self._calls() as jvm:
             self._prepare(jvm, "valid")
             if self._question:
