@@ -19,6 +19,7 @@ from agentrl.config.model import check_model
 from agentrl.config.preflight import (
     check_environment_name,
     check_machine,
+    check_playable,
     check_prompt,
     check_ray_address,
     check_writable,
@@ -82,6 +83,7 @@ def _tasks(request: Request, key: str | None) -> Ready:
     plugin = load_environment(environment.name)
     if request.own.agent == "policy":
         check_prompt(config, plugin.prompts)
+    check_playable(environment, plugin)
     try:
         found = plugin.tasks(split, **environment.options)
     except (ValueError, TypeError) as error:

@@ -103,5 +103,5 @@ def test_bad_input_is_named(tokenizer, tmp_path):
     with pytest.raises(ValueError, match="line 2"):
         read_records(path)
     path.write_text('{"messages": [{"role": "user", "content": null}], "response": "y"}\n')
-    with pytest.raises(ValueError, match="line 1 is no demonstration.*None is no text"):
+    with pytest.raises(ValueError, match=r"line 1 is no demonstration.*None is no text"):
         read_records(path)

@@ -156,6 +156,14 @@ def test_a_runs_own_folder_is_not_written_into(name: str, tmp_path: Path, capsys
         assert "there is a training run in it" in refused([*OPENAI, f"out={run}"], capsys)
 
 
+def test_scienceworld_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    java = pytest.importorskip("scienceworld_env.java")
+    monkeypatch.setattr(java, "_candidates", lambda: iter(()))
+    words = ["+recipe=ptgpo_scienceworld", "scale=cpu", f"out={tmp_path / 'out'}"]
+    assert "environment.name=scienceworld: ScienceWorld needs Java 17" in refused(words, capsys)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_without_a_checkpoint(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(compose_config(RECIPE).model_dump(mode="json")))
