@@ -42,7 +42,8 @@ def test_name_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("left", ["config.yaml", "metrics.jsonl", "checkpoints"])
 def test_refuses_a_folder_with_another_run(left: str, tmp_path: Path) -> None:
     (tmp_path / left).write_text("")
-    with pytest.raises(ConfigError, match=rf"trainer\.run_dir={tmp_path}.*resume={tmp_path}"):
+    go_on = rf"go on with that run by resume={tmp_path}" if left == "checkpoints" else "delete it.*it has no checkpoint"
+    with pytest.raises(ConfigError, match=rf"trainer\.run_dir={tmp_path}: .*another folder, or {go_on}"):
         RunDirectory.create(config_for(tmp_path), WORDS, "f00d")
     assert [path.name for path in tmp_path.iterdir()] == [left]
 
